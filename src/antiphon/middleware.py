@@ -281,9 +281,9 @@ class ResponseCachingMiddleware:
     not kept.
 
     Args:
-        tools: seconds by the names of tools.
-        resources: seconds by URIs.
-        prompts: seconds by the names of prompts.
+        tools: seconds by the names of tools, beside those with ``cache=``.
+        resources: seconds by URIs, likewise.
+        prompts: seconds by the names of prompts, likewise.
         max_bytes: most bytes of all results, 64 MiB by default; what was not used for the longest time is dropped.
         clock: returns seconds.
     """
@@ -300,8 +300,12 @@ class ResponseCachingMiddleware:
     async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
         """Answer from the cache, or fill it."""
         subject: str = getattr(request.params, "name", None) or getattr(request.params, "uri", "")
-        seconds = self._seconds.get(request.method, {}).get(subject)
-        if seconds is None:
+        known_by, server = self._seconds.get(request.method), request.ctx.server
+        if known_by is None:
+            return await call_next(request)
+        registry = {"tools/call": server.tools, "prompts/get": server.prompts}.get(request.method, server.resources)
+        seconds = known_by.get(subject, getattr(registry.get(subject), "cache", None))
+        if not seconds:
             return await call_next(request)
         arguments = sha256(msgspec.json.encode(request.arguments, order="sorted")).digest()
         key = request.method, subject, request.ctx.request.principal, arguments

@@ -12,6 +12,7 @@ import antiphon
 import antiphon.server
 from antiphon import CallToolResult, Client, ConfigError, Context, CreateMessageResult, Elicited, Sample, Server, types
 from antiphon.machine.other_frameworks import ELSEWHERE
+from antiphon.server.features.checked_options import AccessOptions
 from antiphon.server.features.tools import ServedTool
 
 CLASSES = {cls.__name__: cls for cls in (CallToolResult, Client, Context, Elicited, Sample, Server)}
@@ -122,7 +123,8 @@ def test_what_is_proposed_exists(place: str):
             and name not in dict(rows("server.run()"))
             and (named := re.match(r"(\w+)=(?! of)", remedy)) is not None
         ):
-            assert named[1] in inspect.signature(options[place]).parameters, name
+            parameters = {*inspect.signature(options[place]).parameters, *AccessOptions.__annotations__}
+            assert named[1] in parameters, name
 
 
 def test_a_result_says_what_to_use():

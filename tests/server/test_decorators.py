@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, ConfigError, Server, Tool
+from antiphon.server.features.checked_options import AccessOptions
 from antiphon.server.features.feature_options import ToolOptions
 from antiphon.server.features.tools import ServedTool
 
@@ -154,7 +155,10 @@ def test_what_add_tool_cannot_use_is_said(arguments: tuple[Any, ...], options: d
 
 def test_every_option_that_a_definition_has_is_refused_beside_it() -> None:
     """Those that its maker does not take."""
-    for option in set(ToolOptions.__annotations__) - set(ServedTool.of_definition.__kwdefaults__):
+    for option in set(ToolOptions.__annotations__) - {
+        *ServedTool.of_definition.__kwdefaults__,
+        *AccessOptions.__annotations__,
+    }:
         options: dict[str, Any] = {option: None}
         with pytest.raises(ConfigError, match=f"says this itself: leave out {option}"):
             Server("s").add_tool(ANY, str, **options)

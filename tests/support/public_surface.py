@@ -54,7 +54,7 @@ GIVEN = {
     "ServerApp",
     "ServerRequest",
     "TaskHandle",
-} | {f"Served{kind}" for kind in ("Prompt", "Resource", "Skill", "Template", "Tool")}
+} | {f"Served{kind}" for kind in ("Feature", "Prompt", "Resource", "Skill", "Template", "Tool")}
 """Classes whose objects users are given and never make: what their constructors take is ours alone."""
 
 

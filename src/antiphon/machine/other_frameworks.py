@@ -66,9 +66,14 @@ def _list_own(self: object) -> list[str]:
     return [name for name in object.__dir__(self) if not isinstance(getattr_static(self, name, None), _Elsewhere)]
 
 
-def check_options(place: str, given: Mapping[str, object], function: Callable[..., Any]) -> None:
-    """Refuse arguments that a function does not take, with the right name; ``place`` is how users call it."""
-    known = function.__kwdefaults__ or {}
+def check_options(
+    place: str, given: Mapping[str, object], function: Callable[..., Any], more: Iterable[str] = ()
+) -> None:
+    """Refuse arguments that a function does not take, with the right name; ``place`` is how users call it.
+
+    ``more``: what the function takes besides its named parameters.
+    """
+    known = [*(function.__kwdefaults__ or {}), *more]
     for name in given:
         if name not in known:
             remedy = find_remedy(place, name)

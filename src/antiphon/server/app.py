@@ -25,7 +25,7 @@ from antiphon.server.served_subscriptions import ListKind
 from antiphon.server.server_middleware import Middleware
 from antiphon.server.serving.service import Service
 from antiphon.server.state.request_state import Seal
-from antiphon.wire.common import Icon, Implementation
+from antiphon.wire.common import CacheScope, Icon, Implementation
 from antiphon.wire.lossless import Received
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
@@ -78,6 +78,10 @@ class Server(Features):
         revisions: names of the protocol revisions to speak, as in ``["2025-11-25"]``; all by default.
         declares: kinds of features to declare although there are none yet: ``"tools"``, ``"prompts"``,
             ``"resources"``, ``"completions"``. Most clients read this only once, when they connect.
+        cache_ttl: seconds for which clients of 2026-07-28 may keep lists, and what they read of resources without
+            ``cache=``; by default nothing is kept. Clients drop a list when they are notified of its change.
+        cache_scope: ``"public"`` if caches may give one caller's result to another; ``"private"`` by default, and
+            always for callers with a principal.
         tasks: where tasks are kept, how long and how many; by default in memory, until the process ends.
         cluster: what the replicas of this server share, such as ``RedisCluster(url)``: each replica can then serve any
             request of any client, and notices of changes reach the clients of all. It also is the ``state_store`` and
@@ -117,6 +121,8 @@ class Server(Features):
         sampling_fallback: SamplingFallback | None = None,
         revisions: Sequence[str] | None = None,
         declares: Collection[Declared] = (),
+        cache_ttl: float | None = None,
+        cache_scope: CacheScope = "private",
         tasks: TaskOptions | None = None,
         cluster: Cluster | None = None,
         **_unknown: Never,
@@ -126,6 +132,8 @@ class Server(Features):
             name, version, title=title, description=description, website_url=website_url, icons=icons
         )
         self.instructions, self._revisions = instructions, _find_revisions(revisions)
+        # Not ``or``: a store without entries may be false.
+        store = cluster if state_store is None else state_store
         core = Core(
             self,
             self._completions,
@@ -134,6 +142,8 @@ class Server(Features):
             code_version=code_version,
             error_details=error_details,
             declares=_list_declared(declares),
+            cache_ttl=_check_cache_ttl(cache_ttl, cache_scope),
+            cache_scope=cache_scope,
         )
         self._service = Service(
             core,
@@ -141,14 +151,7 @@ class Server(Features):
             lifespan=None if lifespan is None else lambda: lifespan(self),
             page_size=page_size,
             seal=Seal(keys),
-            rounds=RoundOptions(
-                parked_for,
-                state_for,
-                max_parked,
-                max_parked_bytes,
-                # Not ``or``: a store without entries may be false.
-                cluster if state_store is None else state_store,
-            ),
+            rounds=RoundOptions(parked_for, state_for, max_parked, max_parked_bytes, store),
             cluster=cluster,
             tasks=_check_task_options(tasks, keys),
         )
@@ -415,6 +418,14 @@ def _check_task_options(tasks: TaskOptions | None, keys: Sequence[bytes]) -> Tas
             "Server(keys=[...]), each of 32 bytes, as from os.urandom(32)"
         )
     return tasks
+
+
+def _check_cache_ttl(seconds: float | None, scope: CacheScope) -> float | None:
+    if seconds is not None and not seconds >= 0:
+        raise ConfigError(f"Server(cache_ttl=) is a number of seconds, not {seconds!r}")
+    if scope not in get_args(CacheScope):
+        raise ConfigError(f"Server(cache_scope=) is one of {', '.join(get_args(CacheScope))}, not {scope!r}")
+    return seconds
 
 
 def _list_declared(kinds: Collection[Declared]) -> Collection[Declared]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol, cast
 
 from msgspec import Raw
@@ -25,7 +25,7 @@ from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.tools import Requirement
 from antiphon.server.features.uri_parts import normalize_uri
 from antiphon.server.rate_limits import Rate, RateLimiter
-from antiphon.wire.common import ClientCapabilities
+from antiphon.wire.common import CacheScope, ClientCapabilities
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities, TasksCapability
 from antiphon.wire.lossless import Received
@@ -80,6 +80,8 @@ class Core:
     __slots__ = (
         "_by_normal",
         "_by_scheme",
+        "_cache_scope",
+        "_cache_ttl",
         "_declares",
         "_error_details",
         "_limiter",
@@ -104,6 +106,8 @@ class Core:
         code_version: str | None = None,
         error_details: bool = False,
         declares: Collection[Declared] = (),
+        cache_ttl: float | None = None,
+        cache_scope: CacheScope = "private",
     ) -> None:
         self.name = features.name
         self.features = features
@@ -121,6 +125,7 @@ class Core:
         """Finds the definition of a tool that middleware serves."""
         self.extension: Extension | None = None
         """The extension of the protocol, if there is one."""
+        self._cache_ttl, self._cache_scope = cache_ttl, cache_scope
         self._declares = frozenset(declares)
         self._error_details = error_details
         self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None
@@ -160,6 +165,16 @@ class Core:
     def has(self, method: str, name: str) -> bool:
         """Return whether a tool or a prompt of this name exists; ``method`` says which of the two."""
         return name in (self.features.tools if method == "tools/call" else self.features.prompts)
+
+    def give_cache_hints(self, seconds: float | None, *, is_private: bool) -> Mapping[str, Any]:
+        """Return the members of a result that say how long a client may keep it; none unless the author said so.
+
+        ``seconds``: for this result, if its feature says so; ``is_private``: whether other callers may get another.
+        """
+        seconds = self._cache_ttl if seconds is None else seconds
+        if seconds is None:
+            return {}
+        return {"ttl_ms": round(seconds * 1000), "cache_scope": "private" if is_private else self._cache_scope}
 
     # --- permissions --------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, cast, overload
 
 from antiphon.errors import ConfigError
 from antiphon.machine.other_frameworks import check_options
+from antiphon.server.features.checked_options import ACCESS, ServedFeature
 from antiphon.server.features.completion import Completions
 from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.features.registry import Registry
@@ -63,7 +64,7 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a tool's; the message names the place and says what to do.
         """
-        check_options("server.tool()", options, ServedTool.from_function)
+        check_options("server.tool()", options, ServedTool.from_function, ACCESS)
         return _register_function(lambda given: self.add_tool(ServedTool.from_function(given, **options)), function)
 
     def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
@@ -78,7 +79,7 @@ class Features:
         """
         if uri.__class__ is not str:
             raise ConfigError(f'a resource needs a URI: write @server.resource("catalogue://..."), not {uri!r}')
-        check_options("server.resource()", options, ServedResource.from_function)
+        check_options("server.resource()", options, ServedResource.from_function, ACCESS)
         return lambda given: _register_function(lambda function: self._add_resource(function, uri, options), given)
 
     @overload
@@ -95,8 +96,17 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a prompt's; the message names the place and says what to do.
         """
-        check_options("server.prompt()", options, ServedPrompt.from_function)
+        check_options("server.prompt()", options, ServedPrompt.from_function, ACCESS)
         return _register_function(lambda given: self.add_prompt(ServedPrompt.from_function(given, **options)), function)
+
+    def list_by_tag(self, tag: str) -> list[ServedFeature]:
+        """List the tools, resources, templates and prompts with a tag, also those that some callers do not see.
+
+        Args:
+            tag: the tag.
+        """
+        registries = (self.tools, self.resources, self.templates, self.prompts)
+        return [each for registry in registries for each in registry if tag in each.tags]
 
     def complete(self, of: str, argument: str) -> Callable[[F], F]:
         """Make a function complete an argument. It takes what was typed so far and returns values, the best first.
@@ -127,12 +137,12 @@ class Features:
             handler: for a definition: ``(arguments)`` or ``(arguments, ctx: Context)``, plain or async; ``arguments``
                 is a plain ``dict``.
             options: see ``ToolOptions``; with a definition only those that it has no member for (``timeout``,
-                ``requires``, ``inline``, ``once``, ``scopes``, ``task``).
+                ``requires``, ``inline``, ``once``, ``task``, ``confirm``, and ``AccessOptions``).
 
         Raises:
             ConfigError: the name is taken, a definition has no handler, or a schema or a signature cannot be used.
         """
-        check_options("server.tool()", options, ServedTool.from_function)
+        check_options("server.tool()", options, ServedTool.from_function, ACCESS)
         if isinstance(tool, Tool):
             made = _tool_of(tool, handler, options)
         elif handler is not None:
@@ -151,7 +161,7 @@ class Features:
         Raises:
             ConfigError: the name is taken, or the signature cannot be a prompt's.
         """
-        check_options("server.prompt()", options, ServedPrompt.from_function)
+        check_options("server.prompt()", options, ServedPrompt.from_function, ACCESS)
         made = prompt if isinstance(prompt, ServedPrompt) else ServedPrompt.from_function(prompt, **options)
         self.prompts.add(made.name, made)
 
@@ -168,7 +178,7 @@ class Features:
         Raises:
             ConfigError: the URI is taken or malformed, or its gaps and the function's parameters differ.
         """
-        check_options("server.resource()", options, ServedResource.from_function)
+        check_options("server.resource()", options, ServedResource.from_function, ACCESS)
         if isinstance(content, str | bytes):
             self.resources.add(uri, ServedResource.of(uri, content, **options))
         else:

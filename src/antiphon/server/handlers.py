@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Raw, structs
 
@@ -22,7 +22,7 @@ from antiphon.server.calls.call import Handled, HandlerCall, within
 from antiphon.server.calls.server_rounds import ServerRounds
 from antiphon.server.context import Context
 from antiphon.server.core import Core
-from antiphon.server.features.checked_options import demand_scopes
+from antiphon.server.features.checked_options import ServedFeature, demand_scopes
 from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.features.registry import Via
 from antiphon.server.features.resources import ServedResource, ServedTemplate
@@ -39,7 +39,7 @@ from antiphon.wire.envelope import decode_wire
 from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams
-from antiphon.wire.resources import ReadResourceRequestParams, SubscribeRequestParams
+from antiphon.wire.resources import ReadResourceRequestParams, ReadResourceResult, SubscribeRequestParams
 from antiphon.wire.skills import GetSkillRequestParams, GetSkillResult, ReadDirectoryRequestParams, ReadDirectoryResult
 from antiphon.wire.subscriptions import SubscriptionsListenRequestParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
@@ -174,7 +174,7 @@ class Handlers:
         core = self._core
         found = core.features.tools.get(name)
         if found is not None:
-            return found.definition
+            return None if found.is_hidden_from(principal) else found.definition
         listed = core.find_tool(name, principal) if core.find_tool is not None else None
         via = self._mounts.by_name(name) if listed is None else None
         return listed if via is None else via.mount.behind.definition_of(via.name, principal)
@@ -209,7 +209,7 @@ class Handlers:
         """Serve ``tools/call``."""
         params: CallToolRequestParams = request.params
         tool = self._core.features.tools.get(params.name)
-        if tool is None or tool.via is not None:
+        if tool is None or not tool.is_direct:
             return self._serve(request, peer, self._tool_call(params, request, peer))
         if tool.scopes:
             demand_scopes(tool.scopes, request, peer)
@@ -240,7 +240,7 @@ class Handlers:
         self, params: CallToolRequestParams, request: Request, peer: Peer, wait: float | None = None
     ) -> Handled:
         """Return the handler of a tool. ``wait``: seconds to wait for the tool rate, if they are known already."""
-        tool = self._core.features.tools.get(params.name)
+        tool = _unless_hidden(self._core.features.tools.get(params.name), peer)
         via = self._mounts.by_name(params.name) if tool is None else tool.via
         if via is not None:
             return self._call_mounted_tool(via, params, request, peer)
@@ -325,7 +325,7 @@ class Handlers:
         return self._serve(request, peer, self._reading(request.params, request, peer))
 
     def _reading(self, params: ReadResourceRequestParams, request: Request, peer: Peer) -> Handled:
-        found = self._core.resource(params.uri)
+        found = _unless_hidden(self._core.resource(params.uri), peer)
         if found is None:
             return self._mounts.read(params, request, peer)
         if found.via is not None:
@@ -333,14 +333,21 @@ class Handlers:
             return mount.behind.target(params, request, peer)
         demand_scopes(found.scopes, request, peer)
         code = partial(self._code, found)
-        return Handled(params.uri, lambda call: found.read(params.uri, Context(call, self._core)), code, repeats=True)
+        return Handled(params.uri, partial(self._read, found, params.uri), code, repeats=True)
+
+    async def _read(self, found: ServedResource | ServedTemplate, uri: str, call: HandlerCall) -> ReadResourceResult:
+        result = await found.read(uri, Context(call, self._core))
+        is_private = call.connection.principal is not None or found.visible is not None
+        hints = self._core.give_cache_hints(found.cache, is_private=is_private)
+        # 2026-07-28 server/utilities/caching: what depends on answers of the client "MUST NOT be cached".
+        return structs.replace(result, **hints) if hints and result.ttl_ms is None and not call.has_asked else result
 
     def get_prompt(self, request: Request, peer: Peer) -> Wire | CoroutineType[Any, Any, Wire] | Later:
         """Serve ``prompts/get``."""
         return self._serve(request, peer, self._prompting(request.params, request, peer))
 
     def _prompting(self, params: GetPromptRequestParams, request: Request, peer: Peer) -> Handled:
-        prompt = self._core.features.prompts.get(params.name)
+        prompt = _unless_hidden(self._core.features.prompts.get(params.name), peer)
         via = self._mounts.by_name(params.name) if prompt is None else prompt.via
         if via is not None:
             mount: Mount = via.mount
@@ -361,6 +368,8 @@ class Handlers:
         owner = completions.find(ref)
         if owner is None:
             return await self._complete_elsewhere(params, request, peer)
+        if owner.is_hidden_from(peer.principal):
+            raise completions.refuse_unknown(ref)
         if owner.via is not None:
             mount: Mount = owner.via.mount
             return await mount.behind.answer(_unprefix_completion(params, owner.via), request, peer)
@@ -419,7 +428,7 @@ class Handlers:
     def subscribe(self, request: Request, peer: Peer) -> EmptyResult | CoroutineType[Any, Any, Any]:
         """Serve ``resources/subscribe``; a caller that may not read a resource gets no updates of it."""
         params: SubscribeRequestParams = request.params
-        demand_scopes(self._scopes_of_resource(params.uri), request, peer)
+        demand_scopes(self._scopes_of_resource(params.uri, peer), request, peer)
         return self._keep_subscription(request, peer, self._subscriptions.subscribe)
 
     def unsubscribe(self, request: Request, peer: Peer) -> EmptyResult | CoroutineType[Any, Any, Any]:
@@ -431,7 +440,7 @@ class Handlers:
         params: SubscriptionsListenRequestParams = request.params
         # More URIs than allowed are refused below, so the rest need not be looked up here.
         uris = list(params.notifications.resource_subscriptions or ())[:MAX_SUBSCRIPTIONS]
-        required = {scope for uri in uris for scope in self._scopes_of_resource(uri)}
+        required = {scope for uri in uris for scope in self._scopes_of_resource(uri, peer)}
         demand_scopes(required, request, peer)
         if params.notifications.task_ids:
             from antiphon.server.tasks.task_requests import check_declared
@@ -440,9 +449,9 @@ class Handlers:
             return self._keep_subscription(request, peer, self.task_requests().listen)
         return self._keep_subscription(request, peer, self._subscriptions.listen)
 
-    def _scopes_of_resource(self, uri: str) -> Sequence[str]:
-        """Return the scopes that a token needs for a URI; none for a URI without a resource."""
-        found = self._core.resource(uri)
+    def _scopes_of_resource(self, uri: str, peer: Peer) -> Sequence[str]:
+        """Return the scopes that a token needs for a URI; none for a URI without a resource, or with a hidden one."""
+        found = _unless_hidden(self._core.resource(uri), peer)
         return () if found is None else found.scopes
 
     def _keep_subscription(self, request: Request, peer: Peer, keep: Callable[[Request, Peer], Any]) -> Any:
@@ -470,6 +479,13 @@ class Handlers:
         if peer.session.is_kept:
             peer.session.log_level = params.level
         return EmptyResult()
+
+
+ServedT = TypeVar("ServedT", bound=ServedFeature)
+
+
+def _unless_hidden(found: ServedT | None, peer: Peer) -> ServedT | None:
+    return None if found is None or found.is_hidden_from(peer.principal) else found
 
 
 def _refuse_unknown(request: Request, _peer: Peer) -> Wire:

@@ -19,6 +19,7 @@ from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.core import Core
+from antiphon.server.features.checked_options import ServedFeature
 from antiphon.server.features.registry import Registry
 from antiphon.server.features.tools import Requirement
 from antiphon.server.mounts import Mount, Mounts
@@ -50,12 +51,16 @@ _REQUIREMENTS: tuple[Requirement, ...] = get_args(Requirement)
 class _List:
     """One list: its registry, the type of its pages, and the pages encoded so far."""
 
-    __slots__ = ("_hidden", "_items", "_mounts", "_page", "_pages", "_registry", "_required", "_size", "_version")
+    __slots__ = (
+        "_core", "_guarded", "_hidden", "_items", "_mounts", "_page", "_pages", "_registry", "_required", "_size",
+        "_version",
+    )  # fmt: skip
 
     def __init__(
-        self, registry: Registry[Any], page: type[PaginatedResult], items: str, size: int, mounts: Mounts,
-        hidden: Hidden | None = None,
+        self, core: Core, registry: Registry[Any], page: type[PaginatedResult], items: str, *, size: int,
+        mounts: Mounts, hidden: Hidden | None = None,
     ) -> None:  # fmt: skip
+        self._core = core
         self._registry = registry
         self._hidden = hidden
         self._items = items
@@ -64,9 +69,11 @@ class _List:
         self._mounts = mounts
         self._size = size
         self._version = -1
-        self._pages: dict[tuple[str, str | None, frozenset[str], frozenset[Scopes]], Raw] = {}
+        self._pages: dict[tuple[object, ...], Raw] = {}
         self._required: frozenset[Scopes] = frozenset()
         """The sets of scopes that items require, each once."""
+        self._guarded: Sequence[ServedFeature] = ()
+        """The items that only some principals see."""
 
     def serve(self, request: Request, peer: Peer) -> Raw | CoroutineType[Any, Any, PaginatedResult]:
         """Return the page the request wants."""
@@ -75,29 +82,38 @@ class _List:
         params: PaginatedParams = request.params
         if self._version != self._registry.version or len(self._pages) >= _MAX_KEPT:
             self._pages.clear()
-            self._version = self._registry.version
-            self._required = frozenset(item.scopes for item in self._registry if item.scopes)
+            self._note_limited()
         hidden = self._hidden(request) if self._hidden is not None else _NOTHING
         closed = self._list_closed_scopes(request.caller) if self._required else _OPEN
-        key = (request.revision.name, params.cursor, hidden, closed)
+        unseen = frozenset(item for item in self._guarded if item.is_hidden_from(peer.principal))
+        is_private = peer.principal is not None or bool(self._guarded)
+        key = (request.revision.name, params.cursor, hidden, closed, unseen, is_private)
         page = self._pages.get(key)
         if page is None:
-            shown, after = self._filter_visible(params.cursor, hidden, closed)
-            result = self._build([item.definition for item in shown], after)
+            shown, after = self._filter_visible(params.cursor, hidden, closed, unseen)
+            result = self._build([item.definition for item in shown], after, is_private=is_private)
             page = self._pages[key] = Raw(encode_value(request.revision.lower(result)))
         return page
 
-    def _build(self, found: Sequence[Any], after: str | None) -> PaginatedResult:
+    def _note_limited(self) -> None:
+        """Note which items are not for everybody."""
+        self._version = self._registry.version
+        self._required = frozenset(item.scopes for item in self._registry if item.scopes)
+        self._guarded = [item for item in self._registry if item.visible is not None]
+
+    def _build(self, found: Sequence[Any], after: str | None, *, is_private: bool = True) -> PaginatedResult:
         members: dict[str, Any] = {self._items: found, "next_cursor": after}
-        return self._page(**members)
+        return self._page(**members, **self._core.give_cache_hints(None, is_private=is_private))
 
     def _filter_visible(
-        self, cursor: str | None, hidden: frozenset[str], closed: frozenset[Scopes]
+        self, cursor: str | None, hidden: frozenset[str], closed: frozenset[Scopes], unseen: frozenset[ServedFeature]
     ) -> tuple[Sequence[Any], str | None]:
         found = self._registry.page(cursor, self._size)
         shown = [item for item in found.items if item.is_listed and not (hidden and item.requires in hidden)]
         if closed:
             shown = [item for item in shown if item.scopes not in closed]
+        if unseen:
+            shown = [item for item in shown if item not in unseen]
         return shown, found.next_cursor
 
     async def _join_pages(self, request: Request, peer: Peer) -> PaginatedResult:
@@ -107,9 +123,10 @@ class _List:
         found: list[Any] = []
         if place is None:
             hidden = self._hidden(request) if self._hidden is not None else _NOTHING
-            self._required = frozenset(item.scopes for item in self._registry if item.scopes)
+            self._note_limited()
             closed = self._list_closed_scopes(request.caller)
-            shown, after = self._filter_visible(params.cursor, hidden, closed)
+            unseen = frozenset(item for item in self._guarded if item.is_hidden_from(peer.principal))
+            shown, after = self._filter_visible(params.cursor, hidden, closed, unseen)
             asked = self._mounts.answering
             found = [item.definition for item in shown if item.via is None or item.via.mount not in asked]
             if after is not None:
@@ -162,14 +179,12 @@ class Pages:
     def __init__(self, core: Core, size: int, mounts: Mounts) -> None:
         if type(size) is not int or size < 1:
             raise ConfigError(f"page_size= must be a whole number of at least 1, got {size!r}")
-        features = core.features
-        hidden = partial(_out_of_reach, core)
-        self.tools = _List(features.tools, ListToolsResult, "tools", size, mounts, hidden).serve
-        self.prompts = _List(features.prompts, ListPromptsResult, "prompts", size, mounts).serve
-        self.resources = _List(features.resources, ListResourcesResult, "resources", size, mounts).serve
-        templates = _List(features.templates, ListResourceTemplatesResult, "resource_templates", size, mounts)
-        self.templates = templates.serve
-        self.skills = _List(features.served_skills, ListSkillsResult, "skills", size, mounts).serve
+        features, make = core.features, partial(_List, core, size=size, mounts=mounts)
+        self.tools = make(features.tools, ListToolsResult, "tools", hidden=partial(_out_of_reach, core)).serve
+        self.prompts = make(features.prompts, ListPromptsResult, "prompts").serve
+        self.resources = make(features.resources, ListResourcesResult, "resources").serve
+        self.templates = make(features.templates, ListResourceTemplatesResult, "resource_templates").serve
+        self.skills = make(features.served_skills, ListSkillsResult, "skills").serve
 
 
 def _out_of_reach(core: Core, request: Request) -> frozenset[str]:

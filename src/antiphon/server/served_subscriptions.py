@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from msgspec import structs
 
@@ -17,6 +17,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
+from antiphon.server.features.checked_options import ServedFeature
 from antiphon.server.features.uri_parts import normalize_uri
 from antiphon.wire.common import SUBSCRIPTION_ID, EmptyResult, Meta, NotificationParams, Wire
 from antiphon.wire.lossless import Received
@@ -261,6 +262,18 @@ class _AnyOf:
 
     def __contains__(self, client: object) -> bool:
         return any(client in each for each in self._sets)
+
+
+class Readers:
+    """The clients among some, or of all, from which a resource is not hidden."""
+
+    def __init__(self, resource: ServedFeature, clients: Container[object] | None) -> None:
+        self._resource = resource
+        self._clients = clients
+
+    def __contains__(self, client: object) -> bool:
+        is_meant = self._clients is None or client in self._clients
+        return is_meant and not self._resource.is_hidden_from(cast("Peer", client).principal)
 
 
 def _make_tag(request: Request) -> Meta:

@@ -19,6 +19,8 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 CALL_KEY = "antiphon/call"
 GATEWAY = "antiphon-gateway"
 """The name by which a gateway introduces itself."""
+TAGS, VERSION = "antiphon/tags", "antiphon/version"
+"""Members of a definition's ``_meta``: the words to find it by, and its version."""
 CONFIRMS = "antiphon/confirms"
 """Member of a tool's ``_meta``: the server asks the user before each call of it. The value is the question, with the
 names of arguments in braces, or true if a function makes it."""

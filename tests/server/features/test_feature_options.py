@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from antiphon import Annotations, Icon, Server, ToolAnnotations
+from antiphon.server.features.checked_options import AccessOptions
 from antiphon.server.features.feature_options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
 from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.features.resources import ServedResource, ServedTemplate
@@ -86,4 +87,6 @@ def test_every_option_is_a_parameter_of_what_it_makes() -> None:
         (PromptOptions, ServedPrompt),
     ]
     for options, maker in makers:
-        assert set(options.__annotations__) == set(maker.from_function.__kwdefaults__), options
+        named = set(maker.from_function.__kwdefaults__)
+        assert set(options.__annotations__) == named | set(AccessOptions.__annotations__), options
+        assert maker.from_function.__annotations__["access"] == "Unpack[AccessOptions]"

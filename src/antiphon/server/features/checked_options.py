@@ -7,9 +7,9 @@ transport; ``auth`` determines the scopes of a token.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypedDict, TypeVar, cast
 
 import msgspec
 from msgspec import structs
@@ -21,7 +21,7 @@ from antiphon.protocol.events import Request
 from antiphon.server.features.registry import Via
 from antiphon.server.functions.function import UserFunction
 from antiphon.wire import prompts, tools
-from antiphon.wire.common import Annotations
+from antiphon.wire.common import TAGS, VERSION, Annotations, Meta
 from antiphon.wire.tools import ToolAnnotations
 
 # RFC 6749, section 3.3: visible ASCII without quote and backslash, which would end the text in the header.
@@ -31,18 +31,45 @@ _SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,256}"
 D = TypeVar("D", bound=prompts.Prompt | tools.Tool)
 
 
+class AccessOptions(TypedDict, total=False):
+    """Options about who is offered a feature, and how it is found and kept."""
+
+    scopes: Sequence[str]
+    """Scopes that a caller's token must have, all of them, if tokens are checked (``auth=``)."""
+    visible: Callable[[str | None], bool]
+    """Whether a principal (``None`` without one) sees the feature. One that is hidden is not listed, and a request for
+    it is answered as if it did not exist."""
+    tags: Collection[str]
+    """Words to find it by (``list_by_tag``); sent to clients as ``_meta["antiphon/tags"]``."""
+    version: str
+    """Its version, for people and programs; sent to clients as ``_meta["antiphon/version"]``."""
+    cache: float
+    """Seconds for which a result may be used again. Clients of 2026-07-28 keep what they have read of a resource. The
+    protocol has no such hint for tools and prompts: ``ResponseCachingMiddleware`` goes by it at the server."""
+
+
+ACCESS = frozenset(AccessOptions.__annotations__)
+
+
 class ServedFeature:
     """A function that is served, and what it takes to call it."""
 
-    __slots__ = ("_function", "is_listed", "scopes", "via", "wants_context")
+    __slots__ = ("_function", "cache", "is_direct", "is_listed", "scopes", "tags", "via", "visible", "wants_context")
 
-    def __init__(self, function: UserFunction, scopes: Sequence[str], place: str) -> None:
-        self.scopes = checked_scopes(scopes, place) if scopes != () else ()
+    def __init__(self, function: UserFunction, place: str, access: AccessOptions) -> None:
+        self.scopes = checked_scopes(access["scopes"], place) if "scopes" in access else ()
         """What a caller's token has to allow."""
+        self.visible = access.get("visible")
+        """Whether a principal sees it; ``None`` if all do."""
+        self.tags = frozenset(access.get("tags", ()))
+        self.cache = access.get("cache")
+        """Seconds for which a result may be used again; ``None`` if nothing was said."""
         self.via: Via | None = None
         """The mount that it came through, if it belongs to a mounted server."""
         self.is_listed = True
         """Whether it is in the list of its kind; otherwise it is found by its name or URI alone."""
+        self.is_direct = self.visible is None
+        """Whether it is served here, and to everybody."""
         self.wants_context = function.context is not None
         """Whether the function takes the context, and so may ask the client."""
         self._function = function
@@ -52,6 +79,14 @@ class ServedFeature:
         """The digest of the function's code."""
         return self._function.code
 
+    def is_hidden_from(self, principal: str | None) -> bool:
+        """Return whether a principal must not learn that this exists.
+
+        Args:
+            principal: who asks; ``None`` if that is not known.
+        """
+        return self.visible is not None and not self.visible(principal)
+
     def mounted(self, via: Via) -> Self:
         """Return a copy of this for a server that mounts its own server.
 
@@ -59,7 +94,7 @@ class ServedFeature:
             via: the mount.
         """
         listed = copy(self)
-        listed.via = via
+        listed.via, listed.is_direct = via, False
         return listed
 
 
@@ -79,6 +114,22 @@ class NamedFeature(ServedFeature, Generic[D]):
         if build.name != self.name:
             build = self._build = structs.replace(build, name=self.name)
         return build
+
+
+def describe_access(meta: Meta | None, access: AccessOptions, place: str) -> Meta | None:
+    """Return the ``_meta`` of a definition with tags and version; ``ConfigError`` for options that cannot be used."""
+    tags, version = access.get("tags", ()), access.get("version")
+    if unknown := sorted(access.keys() - ACCESS):
+        raise TypeError(f"{place}: there is no option {unknown[0]}=")
+    if isinstance(tags, str):
+        raise ConfigError(f"{place}: tags= is a set, as in tags={{{tags!r}}}")
+    if (cache := access.get("cache")) is not None and not cache >= 0:
+        raise ConfigError(f"{place}: cache= is a number of seconds, not {cache!r}")
+    if not (callable(access.get("visible", callable))):
+        raise ConfigError(f"{place}: visible= is a function of the principal, not {access.get('visible')!r}")
+    more = {TAGS: sorted(tags)} if tags else {}
+    more |= {} if version is None else {VERSION: version}
+    return {**(meta or {}), **more} if more else meta
 
 
 def checked_scopes(scopes: Sequence[str], place: str) -> tuple[str, ...]:

@@ -98,9 +98,15 @@ class Completions:
     def _owner(self, ref: PromptReference | ResourceTemplateReference) -> tuple[str, ServedPrompt | ServedTemplate]:
         name, owner = ref.name if isinstance(ref, PromptReference) else ref.uri, self.find(ref)
         if owner is None:
-            kind = "prompt" if isinstance(ref, PromptReference) else "resource template"
-            raise InvalidParams(f"Unknown {kind}: {name}")
+            raise self.refuse_unknown(ref)
         return name, owner
+
+    @staticmethod
+    def refuse_unknown(ref: PromptReference | ResourceTemplateReference) -> InvalidParams:
+        """Return the error for a prompt or template that does not exist, as far as the caller may know."""
+        if isinstance(ref, PromptReference):
+            return InvalidParams(f"Unknown prompt: {ref.name}")
+        return InvalidParams(f"Unknown resource template: {ref.uri}")
 
 
 def _check_texts(found: Any, completer: _Completer) -> list[str]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
+from antiphon.server.features.checked_options import AccessOptions
 from antiphon.server.features.confirmation import Confirm
 from antiphon.server.features.tools import AsTask, Requirement
 from antiphon.wire.common import Annotations, Icon, Meta
 from antiphon.wire.tools import ToolAnnotations
 
 
-class FeatureOptions(TypedDict, total=False):
+class FeatureOptions(AccessOptions, total=False):
     """Options of every feature."""
 
     name: str
@@ -22,8 +23,6 @@ class FeatureOptions(TypedDict, total=False):
     """Pictures that a client may show."""
     meta: Meta
     """The definition's ``_meta``."""
-    scopes: Sequence[str]
-    """Scopes that a caller's token must have, all of them, if tokens are checked (``auth=``)."""
     inline: bool
     """Run a function that is not async on the event loop instead of in a thread: only for one that never blocks."""
 

@@ -7,12 +7,12 @@ the function's parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import msgspec
 
 from antiphon.errors import ResultInvalid
-from antiphon.server.features.checked_options import NamedFeature
+from antiphon.server.features.checked_options import AccessOptions, NamedFeature, describe_access
 from antiphon.server.functions.arguments import Arguments, text_choices
 from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.results import CONTENT
@@ -34,9 +34,9 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
 
     def __init__(
         self, *, function: UserFunction, signature: Signature, arguments: Arguments, build: Callable[[], wire.Prompt],
-        name: str, scopes: Sequence[str] = (),
+        name: str, access: AccessOptions,
     ) -> None:  # fmt: skip
-        super().__init__(function, scopes, f"prompt {name!r}")
+        super().__init__(function, f"prompt {name!r}", access)
         self.name = name
         self._build = build
         self.choices = text_choices(arguments.schema)
@@ -111,7 +111,7 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
         icons: Sequence[Icon] | None = None,
         meta: Meta | None = None,
         inline: bool = False,
-        scopes: Sequence[str] = (),
+        **access: Unpack[AccessOptions],
     ) -> ServedPrompt:
         """Make a function a prompt: its parameters are the arguments, its docstring describes them.
 
@@ -123,7 +123,7 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
             icons: pictures that a client may show.
             meta: the definition's ``_meta``.
             inline: run a function that is not async on the event loop: only for one that never blocks.
-            scopes: scopes that a caller's token must have, all of them, if tokens are checked.
+            access: see ``AccessOptions``.
 
         Raises:
             ConfigError: the function cannot be a prompt; the message names it and the parameter, and says what to do.
@@ -131,6 +131,7 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
         signature = read_signature(function, noun="prompt", name=name)
         arguments = Arguments(signature.parameters, signature.place)
         given = name or signature.name
+        meta = describe_access(meta, access, signature.place)
 
         def build() -> wire.Prompt:
             docs = read_docstring(signature.docstring)
@@ -145,7 +146,7 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
 
         user_function = UserFunction(function, signature, inline=inline)
         return cls(
-            name=given, function=user_function, signature=signature, arguments=arguments, build=build, scopes=scopes
+            name=given, function=user_function, signature=signature, arguments=arguments, build=build, access=access
         )
 
 

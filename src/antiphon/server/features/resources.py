@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from antiphon.errors import ConfigError, ResourceNotFound, ResultInvalid
-from antiphon.server.features.checked_options import ServedFeature, read_annotations
+from antiphon.server.features.checked_options import AccessOptions, ServedFeature, describe_access, read_annotations
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.server.functions.arguments import Arguments, takes_list, text_choices
 from antiphon.server.functions.function import UserFunction
@@ -32,8 +32,8 @@ class _Readable(ServedFeature):
 
     __slots__ = ("_mime_type", "_place")
 
-    def __init__(self, function: UserFunction, place: str, mime_type: str | None, scopes: Sequence[str]) -> None:
-        super().__init__(function, scopes, place)
+    def __init__(self, function: UserFunction, place: str, mime_type: str | None, access: AccessOptions) -> None:
+        super().__init__(function, place, access)
         self._place = place
         self._mime_type = mime_type
 
@@ -67,10 +67,8 @@ class ServedResource(_Readable):
 
     __slots__ = ("definition", "uri")
 
-    def __init__(
-        self, function: UserFunction, place: str, definition: wire.Resource, scopes: Sequence[str] = ()
-    ) -> None:
-        super().__init__(function, place, definition.mime_type, scopes)
+    def __init__(self, function: UserFunction, place: str, definition: wire.Resource, access: AccessOptions) -> None:
+        super().__init__(function, place, definition.mime_type, access)
         self.uri = definition.uri
         self.definition = definition
         """The resource as it is listed."""
@@ -105,7 +103,7 @@ class ServedResource(_Readable):
         icons: Sequence[Icon] | None = None,
         meta: Meta | None = None,
         inline: bool = False,
-        scopes: Sequence[str] = (),
+        **access: Unpack[AccessOptions],
     ) -> ServedResource:
         """Make a function a resource. It takes no argument except, optionally, the context.
 
@@ -121,7 +119,7 @@ class ServedResource(_Readable):
             icons: pictures that a client may show.
             meta: the definition's ``_meta``.
             inline: run a function that is not async on the event loop: only for one that never blocks.
-            scopes: scopes that a caller's token must have, all of them, if tokens are checked.
+            access: see ``AccessOptions``.
 
         Raises:
             ConfigError: the URI has no scheme, or the function takes an argument.
@@ -141,9 +139,9 @@ class ServedResource(_Readable):
             size=size,
             annotations=annotations and read_annotations(annotations, Annotations, signature.place),
             icons=icons,
-            meta=meta,
+            meta=describe_access(meta, access, signature.place),
         )
-        return cls(UserFunction(function, signature, inline=inline), signature.place, definition, scopes)
+        return cls(UserFunction(function, signature, inline=inline), signature.place, definition, access)
 
     @classmethod
     def of(cls, uri: str, data: str | bytes, **options: Any) -> ServedResource:
@@ -185,10 +183,9 @@ class ServedTemplate(_Readable):
         definition: wire.ResourceTemplate,
         template: UriTemplate,
         arguments: Arguments,
-        *,
-        scopes: Sequence[str] = (),
+        access: AccessOptions,
     ) -> None:
-        super().__init__(function, place, definition.mime_type, scopes)
+        super().__init__(function, place, definition.mime_type, access)
         self.uri_template = definition.uri_template
         self.definition = definition
         self.choices = text_choices(arguments.schema)
@@ -245,7 +242,7 @@ class ServedTemplate(_Readable):
         icons: Sequence[Icon] | None = None,
         meta: Meta | None = None,
         inline: bool = False,
-        scopes: Sequence[str] = (),
+        **access: Unpack[AccessOptions],
     ) -> ServedTemplate:
         """Make a function serve all URIs of a template; its parameters are the gaps.
 
@@ -263,7 +260,7 @@ class ServedTemplate(_Readable):
             icons: pictures that a client may show.
             meta: the definition's ``_meta``.
             inline: run a function that is not async on the event loop: only for one that never blocks.
-            scopes: scopes that a caller's token must have, all of them, if tokens are checked.
+            access: see ``AccessOptions``.
 
         Raises:
             ConfigError: the template is malformed, or gaps and parameters differ; the message names both.
@@ -280,10 +277,10 @@ class ServedTemplate(_Readable):
             mime_type=mime_type or _mime_type(signature.returns),
             annotations=annotations and read_annotations(annotations, Annotations, signature.place),
             icons=icons,
-            meta=meta,
+            meta=describe_access(meta, access, signature.place),
         )
         user_function = UserFunction(function, signature, inline=inline)
-        return cls(user_function, signature.place, definition, template, arguments, scopes=scopes)
+        return cls(user_function, signature.place, definition, template, arguments, access)
 
 
 def _read_signature(function: Callable[..., Any], uri: str, noun: str) -> Signature:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 import msgspec
 from msgspec import Raw
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
-from antiphon.server.features.checked_options import NamedFeature, read_annotations
+from antiphon.server.features.checked_options import AccessOptions, NamedFeature, describe_access, read_annotations
 from antiphon.server.features.confirmation import Confirm, Confirmation, declare_confirmation
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.function import UserFunction, holds_context
@@ -68,16 +68,16 @@ class ServedTool(NamedFeature[wire.Tool]):
         requires: Requirement | None,
         once: bool = False,
         arguments: SchemaValidator | None = None,
-        scopes: Sequence[str] = (),
         task: AsTask = "never",
         confirmation: Confirmation | None = None,
+        access: AccessOptions,
     ) -> None:
         if task not in get_args(AsTask):
             raise ConfigError(f"tool {name!r}: task= is one of {', '.join(get_args(AsTask))}, not {task!r}")
         if requires is not None and requires not in get_args(Requirement):
             wanted = ", ".join(get_args(Requirement))
             raise ConfigError(f"tool {name!r}: requires= is one of {wanted}, not {requires!r}")
-        super().__init__(function, scopes, f"tool {name!r}")
+        super().__init__(function, f"tool {name!r}", access)
         self.name = name
         self._build = build
         self.task: AsTask = task
@@ -164,9 +164,9 @@ class ServedTool(NamedFeature[wire.Tool]):
         requires: Requirement | None = None,
         inline: bool = False,
         once: bool = False,
-        scopes: Sequence[str] = (),
         task: AsTask = "never",
         confirm: Confirm | None = None,
+        **access: Unpack[AccessOptions],
     ) -> ServedTool:
         """Make a function a tool: schemas from its signature, texts from its docstring.
 
@@ -185,10 +185,10 @@ class ServedTool(NamedFeature[wire.Tool]):
                 default.
             requires: a client capability that the tool needs.
             inline: run a function that is not async on the event loop: only for one that never blocks.
-            scopes: scopes that a caller's token must have, all of them, if tokens are checked.
             once: never run one call twice, see ``ToolOptions``.
             task: when a call becomes a task, see ``ToolOptions``.
             confirm: what the user is asked before each call, see ``ToolOptions``.
+            access: see ``AccessOptions``.
 
         Raises:
             ConfigError: the function cannot be a tool; the message names it and the parameter, and says what to do.
@@ -203,6 +203,7 @@ class ServedTool(NamedFeature[wire.Tool]):
             known = {parameter.name: parameter.default for parameter in signature.parameters}
             confirmation = Confirmation(confirm, known, signature.place)
             annotations, meta = declare_confirmation(confirm, annotations, meta)
+        meta = describe_access(meta, access, signature.place) if access else meta
         bare = wire.Tool(
             name=given,
             title=title,
@@ -225,7 +226,7 @@ class ServedTool(NamedFeature[wire.Tool]):
             timeout=timeout,
             requires=requires,
             once=once,
-            scopes=scopes,
+            access=access,
             task=task,
             confirmation=confirmation,
         )
@@ -294,9 +295,9 @@ class ServedTool(NamedFeature[wire.Tool]):
         inline: bool = False,
         once: bool = False,
         lazy: bool = False,
-        scopes: Sequence[str] = (),
         task: AsTask = "never",
         confirm: Confirm | None = None,
+        **access: Unpack[AccessOptions],
     ) -> ServedTool:
         """Make a tool from a definition, which is listed unchanged, and a handler.
 
@@ -308,10 +309,10 @@ class ServedTool(NamedFeature[wire.Tool]):
                 default.
             requires: a client capability that the tool needs.
             inline: run a handler that is not async on the event loop: only for one that never blocks.
-            scopes: scopes that a caller's token must have, all of them, if tokens are checked.
             once: never run one call twice, see ``ToolOptions``.
             task: when a call becomes a task, see ``ToolOptions``.
             confirm: what the user is asked before each call, see ``ToolOptions``.
+            access: see ``AccessOptions``.
             lazy: compile the schemas at the first call instead of now.
 
         Raises:
@@ -322,7 +323,9 @@ class ServedTool(NamedFeature[wire.Tool]):
         parameter = _only_parameter(signature)
         given = definition.annotations
         read = given and read_annotations(given, ToolAnnotations, signature.place)
-        definition = definition if read is given else replace(definition, annotations=read)
+        meta = describe_access(definition.meta, access, signature.place)
+        if read is not given or meta is not definition.meta:
+            definition = replace(definition, annotations=read, meta=meta)
         input_schema = definition.input_schema
         if input_schema.get("type") != "object":
             raise ConfigError(f'{signature.place}: its input schema must say "type": "object" at the top')
@@ -348,7 +351,7 @@ class ServedTool(NamedFeature[wire.Tool]):
             requires=requires,
             arguments=validator,
             once=once,
-            scopes=scopes,
+            access=access,
             task=task,
             confirmation=confirmation,
         )

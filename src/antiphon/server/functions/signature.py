@@ -191,7 +191,9 @@ def _split_parameters(
         _refuse_unnamed(parameter, place, first=not parameters)
         if is_context(annotation):
             contexts.append(name)
-        elif (dependency := _find_dependency(annotation, parameter.default)) is not None:
+        elif not (type(annotation) is type and parameter.default is REQUIRED) and (
+            dependency := _find_dependency(annotation, parameter.default)
+        ):
             dependencies[name] = dependency
         else:
             typed = Any if annotation is inspect.Parameter.empty else annotation
@@ -204,8 +206,10 @@ def _split_parameters(
 def _find_dependency(annotation: Any, default: Any) -> Any:
     """Return the ``Depends`` of a parameter, from its annotation or its default; ``None`` if it has none."""
     metadata: tuple[object, ...] = getattr(annotation, "__metadata__", ())
-    marked = [each for each in (*metadata, default) if getattr(each, "__antiphon_dependency__", False) is True]
-    return marked[0] if marked else None
+    for each in (*metadata, default):
+        if getattr(each, "__antiphon_dependency__", False) is True:
+            return each
+    return None
 
 
 def _list_declared(function: Callable[..., Any], place: str) -> Iterable[inspect.Parameter | _Named]:

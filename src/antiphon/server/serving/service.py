@@ -29,7 +29,7 @@ from antiphon.server.core import Core, Extension
 from antiphon.server.handlers import Handlers
 from antiphon.server.listing import Pages
 from antiphon.server.mounts import Mount, Mounts
-from antiphon.server.served_subscriptions import Changes, ListKind, Subscriptions
+from antiphon.server.served_subscriptions import Changes, ListKind, Readers, Subscriptions
 from antiphon.server.server_middleware import Middleware, ServerMiddlewareStack
 from antiphon.server.state.request_state import Seal
 from antiphon.telemetry import find_current_telemetry
@@ -151,16 +151,21 @@ class Service:
 
     def resource_updated(self, uri: str, clients: Container[object] | None = None) -> None:
         """Notify clients that a resource has changed; see ``list_changed``."""
-        self.changes.resource(uri, clients)
+        self.changes.resource(uri, self._list_readers(uri, clients))
         if self.on_notice is not None and clients is None:
             self.on_notice("resource", uri)
         for outer in self._outer:
             outer.resource_updated(uri, clients)
 
+    def _list_readers(self, uri: str, clients: Container[object] | None) -> Container[object] | None:
+        """Return which of these clients may hear of a resource; ``None`` if all may."""
+        found = self.core.resource(uri)
+        return clients if found is None or found.visible is None else Readers(found, clients)
+
     def noticed(self, kind: str, uri: str) -> None:
         """Notify the clients of this process of a change in another process."""
         if kind == "resource":
-            self.changes.resource(uri)
+            self.changes.resource(uri, self._list_readers(uri, None))
         elif kind in ("tools", "prompts", "resources"):
             self.changes.list(kind)
 
