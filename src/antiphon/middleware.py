@@ -19,6 +19,7 @@ import msgspec
 from msgspec import structs
 
 from antiphon.errors import InternalError, PeerError
+from antiphon.server.as_tools import PromptsAsTools, ResourcesAsTools
 from antiphon.server.rate_limits import Rate, RateLimiter
 from antiphon.server.server_middleware import CallNext, ServerRequest
 from antiphon.wire.content import TextContent
@@ -30,7 +31,9 @@ from antiphon.wire.tools import CallToolResult
 __all__ = [
     "ErrorHandlingMiddleware",
     "LoggingMiddleware",
+    "PromptsAsTools",
     "RateLimitingMiddleware",
+    "ResourcesAsTools",
     "ResponseCachingMiddleware",
     "ResponseLimitingMiddleware",
     "RetryMiddleware",

@@ -190,6 +190,7 @@ def _of_the_start(config: Config) -> Config:
     servers = {name: Served(start_timeout=seconds) for name, seconds in said.start_timeouts.items()}
     kept = GatewaySettings(
         search=said.search,
+        as_tools=said.as_tools,
         model_api=said.model_api,
         list_timeout=said.list_timeout,
         environment=said.environment,

@@ -33,6 +33,7 @@ from antiphon.host.host import Host
 from antiphon.host.review.definitions import ShownServer
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.app import Server
+from antiphon.server.as_tools import PromptsAsTools, ResourcesAsTools
 from antiphon.server.server_middleware import CallNext, ServerRequest
 from antiphon.server.serving.network import ServeOptions
 from antiphon.transports.stdio.guardian import GUARDIAN
@@ -76,6 +77,7 @@ class Gateway:
         owns: globs over the URIs and templates of resources by server. Of two servers' URIs or templates that may
             overlap neither is served, unless exactly one of them is named here.
         search: have clients list two tools only, ``find_tools`` and ``call_tool``, and find all others by words.
+        as_tools: offer resources and prompts by tools, too, for clients that know only tools.
         reloads: called when the gateway starts; yields all servers again whenever they have changed. By default they
             never change.
         closes_host: close the host with the gateway; by default whoever made the host closes it.
@@ -100,6 +102,7 @@ class Gateway:
         rename: Mapping[str, Mapping[str, str]] = {},
         owns: Mapping[str, Sequence[str]] = {},
         search: bool = False,
+        as_tools: bool = False,
         reloads: Reloads | None = None,
         closes_host: bool = False,
         **options: Unpack[RunOptions],
@@ -116,7 +119,7 @@ class Gateway:
         self._starts_itself = False
         self._clients: WeakKeyDictionary[object, PrincipalGroup] = WeakKeyDictionary()
         """The group that each connection of a client has used last."""
-        self.server = self._in_front()
+        self.server = self._in_front(as_tools=as_tools)
         """The server that clients connect to."""
         self.server.confirmer = host
         self._terms = terms_of(host, options)
@@ -126,9 +129,12 @@ class Gateway:
         self._group = partial(PrincipalGroup, exposure=self._exposure)
         self._shown = ShownServers(host, self._exposure, self._groups.values)
 
-    def _in_front(self) -> Server:
+    def _in_front(self, *, as_tools: bool) -> Server:
         declares = ("tools", "prompts", "resources", "completions")
         server = Server(GATEWAY, lifespan=self._lifespan, tool_rate=None, declares=declares)
+        if as_tools:
+            server.middleware(ResourcesAsTools())
+            server.middleware(PromptsAsTools())
         server.middleware(self._serve)
         server.extend(_Spoken(self._group_for, self._clients))
         server.tool_definition(self._tool)

@@ -38,6 +38,7 @@ from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import decode_wire
 from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.logging import SetLevelRequestParams
+from antiphon.wire.methods import METHODS
 from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.resources import ReadResourceRequestParams, ReadResourceResult, SubscribeRequestParams
 from antiphon.wire.skills import GetSkillRequestParams, GetSkillResult, ReadDirectoryRequestParams, ReadDirectoryResult
@@ -85,8 +86,17 @@ class Handlers:
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handlers of all methods; the capabilities and the revision decide which are served."""
+        table = self._list_plain()
+        if not self._middleware:
+            return table
+        table[OTHERS] = _refuse_unknown
+        around = {method: partial(self._around, handler) for method, handler in table.items()}
+        return around | dict.fromkeys(self._finders, self._around_call)
+
+    def _list_plain(self) -> dict[str, Handler]:
+        """Return the handlers of all methods, without middleware."""
         pages = self._pages
-        table: dict[str, Handler] = {
+        return {
             "tools/list": pages.tools,
             "tools/call": self.call_tool,
             "resources/list": pages.resources,
@@ -107,11 +117,6 @@ class Handlers:
             "tasks/cancel": self._about_task,
             "tasks/result": self._about_task,
         }
-        if not self._middleware:
-            return table
-        table[OTHERS] = _refuse_unknown
-        around = {method: partial(self._around, handler) for method, handler in table.items()}
-        return around | dict.fromkeys(self._finders, self._around_call)
 
     def _about_task(self, request: Request, peer: Peer) -> Any:
         """Serve a request about a task."""
@@ -152,6 +157,8 @@ class Handlers:
 
         def body(call: HandlerCall) -> CoroutineType[Any, Any, Wire]:
             def last(passed: ServerRequest) -> Awaitable[Wire]:
+                if passed.method != request.method.name:
+                    return self._serve_other(passed, request, peer, call)
                 return find(passed.params, request, peer).body(call)
 
             return self._middleware.run(self._passing(params, request, call), last)
@@ -168,6 +175,13 @@ class Handlers:
             return Handled(_get_subject(params), body, self._middleware.code)
         code = sent.code
         return sent.around(_get_subject(params), body, lambda: self._middleware.code() + code(), asks=True)
+
+    async def _serve_other(self, passed: ServerRequest, request: Request, peer: Peer, call: HandlerCall) -> Any:
+        """Serve a request of another method that middleware makes during a call."""
+        other = structs.replace(request, method=METHODS[passed.method], params=passed.params)
+        if (find := self._finders.get(passed.method)) is not None:
+            return await find(passed.params, other, peer).body(call)
+        return await _await_outcome(self._list_plain()[passed.method](other, peer), other)
 
     def definition_of(self, name: str, principal: str | None) -> Tool | None:
         """Return the definition of a tool that is served here, also by middleware; ``None`` if it is not known."""

@@ -76,8 +76,23 @@ class ServerRequest:
         left out.
         """
         facts = self._call.facts
+        if facts.method.name != self.method:
+            return Received(Raw(encode_value(self.params)), self.params)
         of_rounds = _OF_ROUNDS if facts.method.rounds else ()
         return Received(passed_on(facts.raw, without=of_rounds), facts.params if facts.sent is None else facts.sent)
+
+    async def serve_other(self, method: str, params: Any, call_next: CallNext) -> Any:
+        """Have a request of another method served for the same caller, and return its result.
+
+        Args:
+            method: name of the method: a list, ``resources/read`` or ``prompts/get``.
+            params: the method's params in ``antiphon.types``.
+            call_next: the middleware's own.
+        """
+        result = await call_next(ServerRequest(method, params, self._call, self._core))
+        # What a relayed result has besides its type belongs to that result alone.
+        self._call.facts.original = None
+        return result
 
     @property
     def failure(self) -> type[Exception] | None:

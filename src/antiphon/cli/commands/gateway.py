@@ -120,7 +120,7 @@ def command(
         )
         gateway = Gateway(
             servers.targets, host, asks=asks, elicits_in=elicit_in, quick_cancel=wanted.quick_cancel,
-            search=bool(wanted.search), reloads=servers.changes, closes_host=True, **running,
+            search=bool(wanted.search), as_tools=wanted.as_tools, reloads=servers.changes, closes_host=True, **running,
         )  # fmt: skip
         _expose_tools(gateway, wanted, selected, servers)
         servers.settings = WatchedSettings(

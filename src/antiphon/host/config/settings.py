@@ -280,6 +280,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     names: Literal["prefix", "none"] | None = None
     search: bool | None = None
     """Whether clients search among the tools instead of listing them."""
+    as_tools: bool = False
+    """Whether resources and prompts are offered by tools, too."""
     list_timeout: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """Seconds that lists wait for all servers that were never listed, from the start of the gateway."""
     environment: Literal["host", "minimal"] = "host"
