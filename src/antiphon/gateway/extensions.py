@@ -24,6 +24,7 @@ from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
 from antiphon.wire.origin import Origin
+from antiphon.wire.skills import SKILLS
 from antiphon.wire.task import TASKS
 
 log = logging.getLogger("antiphon.gateway")
@@ -64,7 +65,7 @@ class PassesOn:
 
 def without_ours(extensions: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the extensions that this library does not implement; ``None`` if there are none."""
-    return {name: value for name, value in (extensions or {}).items() if name != TASKS} or None
+    return {name: value for name, value in (extensions or {}).items() if name not in (TASKS, SKILLS)} or None
 
 
 def choose_extensions(client: Mapping[str, Any] | None, *, tasks: bool) -> dict[str, Any] | None:

@@ -43,6 +43,7 @@ from antiphon.wire.envelope import encode_value
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
+from antiphon.wire.skills import DIRECTORY_READ, SKILLS
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
 
@@ -310,6 +311,10 @@ class Gateway:
             group.tasks.keep(listened)
 
 
+_ALWAYS: Mapping[str, Any] = {TASKS: {}, SKILLS: {DIRECTORY_READ: True}}
+"""The extensions that a gateway serves itself, whatever servers are known when a client connects."""
+
+
 class _Spoken:
     """The extensions of the servers behind a gateway. See ``server.core.Extension``.
 
@@ -325,13 +330,13 @@ class _Spoken:
         self._clients = clients
 
     def capabilities(self, principal: str | None, client: ClientCapabilities | None) -> ServerCapabilities:
-        """Return what the servers declare, as far as known. Tasks are always declared: a client asks only once."""
+        """Return what the servers declare, as far as known, and what is always declared: a client asks only once."""
         try:
             declared = self._group_for(principal, client or ClientCapabilities()).capabilities
         except InternalError:
             # There are too many groups; the client's first request fails with the reason.
             declared = ServerCapabilities()
-        return structs.replace(declared, extensions={**(declared.extensions or {}), TASKS: {}})
+        return structs.replace(declared, extensions={**(declared.extensions or {}), **_ALWAYS})
 
     def notified(self, client: object, method: str, params: Received) -> None:
         """Pass a notification on, unless its client has made no request: it then has no group yet."""

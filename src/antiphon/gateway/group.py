@@ -178,6 +178,17 @@ class PrincipalGroup:
             raise ResourceNotFound(f"Resource not found: {uri}{why}", data={"uri": uri})
         return server
 
+    async def skill_file(self, uri: str) -> tuple[str, str, str]:
+        """Return the server of a skill's file, its word in URIs, and its own URI of the file.
+
+        Raises:
+            InvalidParams: no server with skills has this word.
+        """
+        found = await self._find_in_catalogue(lambda catalogue: catalogue.find_skill_file(uri))
+        if found is None:
+            raise InvalidParams(f"No skill is served at {uri}", data={"uri": uri})
+        return found
+
     async def template(self, uri_template: str) -> ServerItem:
         """Return the server of a template.
 

@@ -27,6 +27,7 @@ from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address, Command, Target, describe_location, locate_target
 from antiphon.client.pagination import iterate_pages
 from antiphon.errors import ConfigError
+from antiphon.gateway.skills_behind import fetch_skills
 from antiphon.machine.files import open_file, replace_file
 from antiphon.wire.common import PaginatedParams, PaginatedResult
 from antiphon.wire.envelope import decode_wire, encode_value
@@ -34,6 +35,7 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.origin import identify_target
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
+from antiphon.wire.skills import Skill
 from antiphon.wire.tools import Tool
 
 Kind = Literal["tools", "prompts", "resources"]
@@ -73,6 +75,7 @@ class UpstreamOffer(Struct, frozen=True, kw_only=True):
     """The extensions that it declares, with their settings."""
     experimental: dict[str, Any] = {}
     """The experimental capabilities that it declares."""
+    skills: tuple[Skill, ...] = ()
     originals: dict[str, Raw] = {}
     """The undecoded JSON of definitions that have unknown members, by ``place_of``."""
 
@@ -100,6 +103,8 @@ async def fetch_offer(client: Client, before: UpstreamOffer, kinds: Collection[K
             items, originals = await _fetch_definitions(client, name) if offered[name] is not None else ((), {})
             kept = {place: raw for place, raw in offer.originals.items() if not place.startswith(f"{name} ")}
             offer = structs.replace(offer, originals={**kept, **originals}, **{name: items})
+    if "resources" in kinds:
+        offer = structs.replace(offer, skills=await fetch_skills(client))
     return offer
 
 
@@ -112,7 +117,7 @@ def list_changes(before: UpstreamOffer, after: UpstreamOffer) -> list[Kind]:
         found.append("tools")
     if before.prompts != after.prompts:
         found.append("prompts")
-    if (before.resources, before.templates) != (after.resources, after.templates):
+    if (before.resources, before.templates, before.skills) != (after.resources, after.templates, after.skills):
         found.append("resources")
     return found
 

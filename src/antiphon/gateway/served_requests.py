@@ -16,12 +16,22 @@ from typing import Any, cast
 from msgspec import structs
 
 from antiphon.client.client import Client, OnProgress
-from antiphon.errors import InternalError, InvalidParams, MethodNotFound, PeerError, Rejected, ResultInvalid
+from antiphon.client.remote_skill import RemoteSkill
+from antiphon.errors import (
+    InternalError,
+    InvalidParams,
+    MethodNotFound,
+    PeerError,
+    Rejected,
+    ResultInvalid,
+    SkillInvalid,
+)
 from antiphon.gateway.extensions import choose_extensions
 from antiphon.gateway.group import PrincipalGroup
 from antiphon.gateway.held_subscriptions import MAX_WATCHED
 from antiphon.gateway.logs import level_for
 from antiphon.gateway.server_catalogue import ServerCatalogue, ServerItem
+from antiphon.gateway.skills_behind import make_outer_uri, rewrite_entry
 from antiphon.gateway.tasks_behind import OwnedTask
 from antiphon.gateway.terms import ANSWER_WITHIN
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
@@ -37,6 +47,7 @@ from antiphon.wire.content import TextContent
 from antiphon.wire.lossless import Received, is_of_one_connection
 from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
+from antiphon.wire.skills import GetSkillResult, ListSkillsResult, ReadDirectoryResult, Skill, find_entry_problem
 from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
@@ -225,7 +236,56 @@ async def _get_prompt(group: PrincipalGroup, request: ServerRequest) -> GetPromp
     return await _make_request(group, owned.server, request, structs.replace(request.params, name=owned.name))
 
 
+async def _list_skills(group: PrincipalGroup, _request: ServerRequest) -> ListSkillsResult:
+    catalogue = await group.listed()
+    return ListSkillsResult(skills=catalogue.skills, meta=catalogue.meta)
+
+
+async def _get_skill(group: PrincipalGroup, request: ServerRequest) -> GetSkillResult:
+    server, word, uri = await group.skill_file(request.params.uri)
+    result = await _ask_server(group, server, request, structs.replace(request.params, uri=uri))
+    entry: Skill = result.read.skill
+    problem = find_entry_problem(entry) if entry.uri == uri else "it is that of another skill"
+    if problem is not None:
+        raise InternalError(f"The server's entry of {request.params.uri} cannot be used: {problem}")
+    group.upstreams[server].skills.hold(entry)
+    return request.pass_on(result.changed(structs.replace(result.read, skill=rewrite_entry(entry, word))))
+
+
+async def _read_directory(group: PrincipalGroup, request: ServerRequest) -> ReadDirectoryResult:
+    server, word, uri = await group.skill_file(request.params.uri)
+    result = await _ask_server(group, server, request, structs.replace(request.params, uri=uri))
+    found = [structs.replace(each, uri=make_outer_uri(word, each.uri)) for each in result.read.resources]
+    return request.pass_on(result.changed(structs.replace(result.read, resources=found)))
+
+
+async def _read_skill_file(
+    group: PrincipalGroup, request: ServerRequest, server: str, word: str, uri: str
+) -> ReadResourceResult:
+    """Read a file of a skill once the host allows the skill, and verify it before the client sees it."""
+    upstream, confirm = group.upstreams[server], group.terms.confirmer
+    entry = upstream.skills.find(uri)
+    if entry is not None and confirm is not None:
+        await upstream.skills.allow(entry, uri, upstream.target, confirm)
+    received: list[Received] = []
+
+    async def fetch(_uri: str) -> ReadResourceResult:
+        received[:] = [await _ask_server(group, server, request, structs.replace(request.params, uri=uri))]
+        return received[0].read
+
+    try:
+        await (fetch(uri) if entry is None else RemoteSkill(entry, fetch).read(uri))
+    except SkillInvalid as error:
+        raise InternalError(f"{error}; if the server has changed it, skills/get has the present entry") from None
+    [result] = received
+    contents = [structs.replace(each, uri=make_outer_uri(word, each.uri)) for each in result.read.contents]
+    return request.pass_on(result.changed(structs.replace(result.read, contents=contents)))
+
+
 async def _read_resource(group: PrincipalGroup, request: ServerRequest) -> ReadResourceResult:
+    await group.listed()
+    if (found := group.catalogue.find_skill_file(request.params.uri)) is not None:
+        return await _read_skill_file(group, request, *found)
     return await _make_request(group, await group.reader(request.params.uri), request, request.params)
 
 
@@ -342,6 +402,9 @@ SERVED: Mapping[str, Callable[[PrincipalGroup, ServerRequest], Awaitable[Any]]] 
     ),
     "resources/read": _read_resource,
     "completion/complete": _complete_argument,
+    "skills/list": _list_skills,
+    "skills/get": _get_skill,
+    "resources/directory/read": _read_directory,
     "tasks/get": _get_task,
     "tasks/update": _update_task,
     "tasks/cancel": _cancel_task,
@@ -366,8 +429,14 @@ async def pass_on(group: PrincipalGroup, request: ServerRequest) -> Any:
 async def _make_request(
     group: PrincipalGroup, server: str, request: ServerRequest, params: Any, received: Received | None = None
 ) -> Any:
+    return request.pass_on(await _ask_server(group, server, request, params, received))
+
+
+async def _ask_server(
+    group: PrincipalGroup, server: str, request: ServerRequest, params: Any, received: Received | None = None
+) -> Received:
     try:
-        return request.pass_on(await _send_request(group.upstreams[server], request, params, received))
+        return await _send_request(group.upstreams[server], request, params, received)
     except UpstreamUnavailable as error:
         raise InternalError(str(error)) from None
 

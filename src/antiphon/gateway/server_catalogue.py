@@ -26,12 +26,14 @@ from antiphon.gateway.names import (
     server_names,
 )
 from antiphon.gateway.offer import Definition, UpstreamOffer, place_of
+from antiphon.gateway.skills_behind import make_outer_uri, rewrite_entry, split_outer_uri
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.wire.common import LEFT_OUT
 from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lossless import Received, merge_change
 from antiphon.wire.prompts import ListPromptsResult, Prompt
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, Resource, ResourceTemplate
+from antiphon.wire.skills import SKILLS, find_skill_root
 from antiphon.wire.tools import ListToolsResult, Tool
 
 Noun = Literal["tool", "prompt"]
@@ -117,11 +119,17 @@ class ServerCatalogue:
         """The lists with all members, known or not, made when they are first requested."""
         self.resources: list[Resource] = []
         self.templates: list[ResourceTemplate] = []
+        self._skilled = {self._words[name]: name for name, offer in offers.items() if SKILLS in offer.extensions}
+        """The servers with skills, by their words."""
+        self.skills = [
+            rewrite_entry(entry, word) for word, name in self._skilled.items() for entry in offers[name].skills
+        ]
+        """The skills of all servers, by URIs that begin with the words of the servers."""
         self._resources: dict[str, str] = {}
         self._templates: dict[str, str] = {}
         self._patterns: list[tuple[UriTemplate, UriClaim]] = []
         self._owners = exposure.owners
-        claims = {claim: item for name, offer in offers.items() for claim, item in _list_claims(name, offer)}
+        claims = {claim: item for name, offer in offers.items() for claim, item in self._list_claims(name, offer)}
         self._claims = claims.keys()
         self._refused = find_refused_claims([*claims], exposure.owners)
         self.overlaps = [*self._refused.values()]
@@ -140,6 +148,11 @@ class ServerCatalogue:
     def find(self, noun: Noun, name: str) -> ServerItem | None:
         """Return the owner of this tool or prompt."""
         return (self._tools if noun == "tool" else self._prompts).get(name)
+
+    def find_skill_file(self, uri: str) -> tuple[str, str, str] | None:
+        """Return the server of a skill's file, its word in URIs, and its own URI of the file."""
+        word, inner = split_outer_uri(uri) or ("", "")
+        return (self._skilled[word], word, inner) if word in self._skilled else None
 
     def tool(self, name: str) -> Tool | None:
         """Return the definition of the tool of this name."""
@@ -171,6 +184,9 @@ class ServerCatalogue:
             server = self._templates[item.uri_template]
         else:
             server = self._resources[item.uri]
+            skilled = self.find_skill_file(item.uri)
+            if skilled is not None:
+                before = structs.replace(item, uri=skilled[2])
         original = self._originals.get((server, place_of(before)))
         return Raw(encode_value(item) if original is None else merge_change(original, before, item))
 
@@ -194,6 +210,15 @@ class ServerCatalogue:
     def template(self, uri_template: str) -> str | None:
         """Return the server that listed this template."""
         return self._templates.get(uri_template)
+
+    def _list_claims(self, server: str, offer: UpstreamOffer) -> Iterator[tuple[UriClaim, Resource | ResourceTemplate]]:
+        roots = tuple(f"{find_skill_root(skill.uri)}/" for skill in offer.skills)
+        for item in offer.resources:
+            here = item
+            if SKILLS in offer.extensions and item.uri.startswith(("skill://", *roots)):
+                here = structs.replace(item, uri=make_outer_uri(self._words[server], item.uri))
+            yield UriClaim(server, here.uri, False), here
+        yield from ((UriClaim(server, item.uri_template, True), item) for item in offer.templates)
 
     def _index_names(
         self, offered: Mapping[str, Sequence[Named]], given: NameSettings
@@ -253,11 +278,6 @@ class ServerCatalogue:
                 rival = next((name for name in sorted(holders) if name != owned.server), owned.server)
                 self.conflicts.append(Conflict(ServerItem(rival, owned.name), owned, prefixed[owned]))
         return plain
-
-
-def _list_claims(server: str, offer: UpstreamOffer) -> Iterator[tuple[UriClaim, Resource | ResourceTemplate]]:
-    yield from ((UriClaim(server, item.uri, False), item) for item in offer.resources)
-    yield from ((UriClaim(server, item.uri_template, True), item) for item in offer.templates)
 
 
 def _list_patterns(claim: UriClaim) -> list[UriTemplate]:

@@ -24,6 +24,7 @@ from antiphon.gateway.extensions import PassesOn
 from antiphon.gateway.logs import LogLevels, LogsPassedOn
 from antiphon.gateway.offer import KINDS, KeptOffer, Kind, UpstreamOffer, fetch_offer, list_changes
 from antiphon.gateway.relayed_asks import Answerers, During
+from antiphon.gateway.skills_behind import HeldSkills
 from antiphon.gateway.terms import Full, GatewayTerms, ProcessPlace
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.server_middleware import ServerRequest
@@ -145,6 +146,8 @@ class Upstream:
         self.answerers = answerers
         """Answer what the server asks."""
         self._terms = terms
+        self.skills = HeldSkills()
+        """The entries of its skills, and those that were approved."""
         self.logs = LogLevels()
         """The log level that was set at the server."""
         self._changed = changed
@@ -248,6 +251,7 @@ class Upstream:
             return
         if (offer := self._kept.load()) is not None:
             self.offer, self.is_listed = offer, True
+            self.skills.renew(offer.skills)
         self.was_late = self._kept.was_late
 
     async def note_late(self) -> None:
@@ -441,6 +445,7 @@ class Upstream:
     async def _take(self, offer: UpstreamOffer) -> None:
         """Set the present offer, and report the differences to the last one."""
         different, self.offer = list_changes(self.offer, offer), offer
+        self.skills.renew(offer.skills)
         was_listed, self.is_listed = self.is_listed, True
         for kind in different if was_listed else KINDS:
             self._changed(kind)

@@ -13,7 +13,9 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any, Literal, cast
 
-from antiphon.wire.common import CacheableResult, PaginatedParams, PaginatedResult, RequestParams, Wire
+from msgspec import field
+
+from antiphon.wire.common import CacheableResult, Meta, PaginatedParams, PaginatedResult, RequestParams, Wire
 from antiphon.wire.resources import Resource
 
 SKILLS = "io.modelcontextprotocol/skills"
@@ -57,6 +59,7 @@ class Skill(Wire, frozen=True, kw_only=True):
     """The YAML at the head of its ``SKILL.md``, as JSON."""
     resources: Sequence[SkillResource] | Literal["dynamic"]
     """All its files, or that they are generated, so that nothing about them can be promised."""
+    meta: Meta | None = field(name="_meta", default=None)
 
 
 class ListSkillsResult(PaginatedResult, frozen=True, kw_only=True):
