@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 
+from antiphon.wire.apps import ToolUser as ToolUser
 from antiphon.wire.common import (
     Annotations as Annotations,
     CacheableResult as CacheableResult,

@@ -18,6 +18,7 @@ from antiphon.host.host import Host
 from antiphon.host.review.definitions import ShownServer, ShownTool
 from antiphon.host.review_page import PageReviewer
 from antiphon.host.store.memory_store import MemoryStore
+from antiphon.wire.apps import find_app_uri, list_app_origins
 from antiphon.wire.origin import describe_target
 
 log = logging.getLogger("antiphon.gateway")
@@ -77,7 +78,12 @@ class ShownServers:
             error=upstream.error.partition("\n")[0] if upstream.error else None,
             heard=tuple(upstream.heard),
             tools=tuple(
-                ShownTool(tool=tool, called=called.get(tool.name), is_off=(upstream.identity, tool.name) in off)
+                ShownTool(
+                    tool=tool,
+                    called=called.get(tool.name),
+                    is_off=(upstream.identity, tool.name) in off,
+                    origins=list_app_origins(find_app_uri(tool), upstream.offer.resources),
+                )
                 for tool in upstream.offer.tools
             ),
             conflicts=(

@@ -22,6 +22,7 @@ from antiphon.gateway.group import PrincipalGroup
 from antiphon.gateway.served_requests import SERVED, fail_tool
 from antiphon.gateway.server_catalogue import Exposure, ServerCatalogue
 from antiphon.server.server_middleware import ServerRequest
+from antiphon.wire.apps import is_for_model
 from antiphon.wire.common import ABSENT
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
@@ -57,7 +58,7 @@ class Index:
     """The tools of one catalogue, searchable by words. Its methods run in threads, one at a time."""
 
     def __init__(self, catalogue: ServerCatalogue) -> None:
-        self._tools = list(catalogue.tools)
+        self._tools = [tool for tool in catalogue.tools if is_for_model(tool)]
         rows = [_index_tool(tool, catalogue) for tool in self._tools]
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         self._database.execute(_TABLE)

@@ -28,6 +28,7 @@ from antiphon.gateway.names import (
 from antiphon.gateway.offer import Definition, UpstreamOffer, place_of
 from antiphon.gateway.skills_behind import make_outer_uri, rewrite_entry, split_outer_uri
 from antiphon.server.features.uri_template import UriTemplate
+from antiphon.wire.apps import find_app_uri
 from antiphon.wire.common import LEFT_OUT
 from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lossless import Received, merge_change
@@ -136,7 +137,7 @@ class ServerCatalogue:
         """The resources and templates that are not served, because another server has some that may overlap."""
         for claim, item in claims.items():
             self._patterns.extend((pattern, claim) for pattern in _list_patterns(claim))
-            if claim in self._refused:
+            if item is None or claim in self._refused:
                 continue
             if isinstance(item, Resource):
                 self.resources.append(item)
@@ -211,7 +212,9 @@ class ServerCatalogue:
         """Return the server that listed this template."""
         return self._templates.get(uri_template)
 
-    def _list_claims(self, server: str, offer: UpstreamOffer) -> Iterator[tuple[UriClaim, Resource | ResourceTemplate]]:
+    def _list_claims(
+        self, server: str, offer: UpstreamOffer
+    ) -> Iterator[tuple[UriClaim, Resource | ResourceTemplate | None]]:
         roots = tuple(f"{find_skill_root(skill.uri)}/" for skill in offer.skills)
         for item in offer.resources:
             here = item
@@ -219,6 +222,10 @@ class ServerCatalogue:
                 here = structs.replace(item, uri=make_outer_uri(self._words[server], item.uri))
             yield UriClaim(server, here.uri, False), here
         yield from ((UriClaim(server, item.uri_template, True), item) for item in offer.templates)
+        # Servers need not list the interfaces of their tools among their resources.
+        listed = {item.uri for item in offer.resources}
+        for uri in {find_app_uri(tool) for tool in offer.tools} - listed - {""}:
+            yield UriClaim(server, uri, False), None
 
     def _index_names(
         self, offered: Mapping[str, Sequence[Named]], given: NameSettings

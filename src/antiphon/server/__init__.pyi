@@ -8,8 +8,10 @@ from antiphon.server.context import Context as Context, RequestFacts as RequestF
 from antiphon.server.core import Extension as Extension
 from antiphon.server.decorators import Features as Features
 from antiphon.server.fallback import Completes as Completes
+from antiphon.server.features.app_resources import BrowserFeature as BrowserFeature
 from antiphon.server.features.checked_options import AccessOptions as AccessOptions, ServedFeature as ServedFeature
 from antiphon.server.features.feature_options import (
+    AppOptions as AppOptions,
     PromptOptions as PromptOptions,
     ResourceOptions as ResourceOptions,
     TemplateOptions as TemplateOptions,

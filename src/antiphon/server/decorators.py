@@ -20,7 +20,14 @@ from antiphon.server.features.tools import ServedTool
 from antiphon.wire.tools import Tool
 
 if TYPE_CHECKING:
-    from antiphon.server.features.feature_options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
+    from antiphon.server.features.app_resources import BrowserFeature
+    from antiphon.server.features.feature_options import (
+        AppOptions,
+        PromptOptions,
+        ResourceOptions,
+        TemplateOptions,
+        ToolOptions,
+    )
     from antiphon.server.features.skill_folder import ServedSkill
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -184,6 +191,47 @@ class Features:
         else:
             self._add_resource(content, uri, options)
 
+    def app(
+        self,
+        uri: str,
+        html: str | PathLike[str],
+        /,
+        *,
+        connect: Sequence[str] = (),
+        load: Sequence[str] = (),
+        frames: Sequence[str] = (),
+        base: Sequence[str] = (),
+        permissions: Sequence[BrowserFeature] = (),
+        domain: str | None = None,
+        border: bool | None = None,
+        **options: Unpack[AppOptions],
+    ) -> None:
+        """Offer an interface for tools, which name it by ``@server.tool(ui=...)`` (extension, SEP-1865).
+
+        A host shows it in a sandbox that may use no origin but those named here.
+
+        Args:
+            uri: its URI, which begins with ``ui://``.
+            html: the HTML document as text, or the path of its file, which is read at each request.
+            connect: origins that it sends requests to, as in ``"https://api.example.com"``; none by default.
+            load: origins that it loads scripts, styles, images, fonts and media from; none by default.
+            frames: origins of the frames in it; none by default.
+            base: origins of its base URI; none by default.
+            permissions: what it asks the browser for: ``"camera"``, ``"microphone"``, ``"geolocation"``,
+                ``"clipboardWrite"``; nothing by default.
+            domain: an origin of its own, in the form that the host demands; by default the host chooses.
+            border: whether the host draws a border; by default the host decides.
+            options: see ``AppOptions``.
+
+        Raises:
+            ConfigError: the URI is taken or of another scheme, or something is no origin.
+        """
+        from antiphon.server.features.app_resources import make_app
+
+        domains = {"connect": connect, "load": load, "frames": frames, "base": base}
+        made = make_app(uri, html, domains, permissions, {"domain": domain, "prefersBorder": border}, **options)
+        self.resources.add(uri, made)
+
     def skills(self, folder: str | PathLike[str], /, *, prefix: str = "", scopes: Sequence[str] = ()) -> None:
         """Serve a folder of skills, or one skill: instructions for agents (extension, SEP-2640).
 
@@ -230,7 +278,7 @@ def _register_function(register: Callable[[F], object], function: F | None) -> A
 
 
 _IN_DEFINITION = frozenset(
-    {"annotations", "description", "icons", "meta", "name", "output_schema", "structured", "title"}
+    {"annotations", "description", "icons", "meta", "name", "output_schema", "structured", "title", "ui", "visibility"}
 )
 """Options that are members of a tool's definition, and so cannot be given beside one."""
 

@@ -15,6 +15,7 @@ import msgspec
 from antiphon.errors import AntiphonError, ConfigError, LocalProtocolError, PeerError, Rejected
 from antiphon.host.checks.validate import MAX_JSON_DEPTH, inspect_media
 from antiphon.host.providers.tool_names import plain_names
+from antiphon.wire.apps import is_for_model
 from antiphon.wire.content import (
     AudioContent,
     ContentBlock,
@@ -102,22 +103,12 @@ def as_sources(tools: ToolSource | Sequence[ToolSource]) -> Sequence[ToolSource]
 
 async def offer_tools(sources: Sequence[ToolSource]) -> dict[str, OfferedTool]:
     """List the tools for a model by their names for it. Of two tools with one name, the first keeps it."""
-    found = [(source, tool) for source in sources async for tool in source.tools() if _is_for_model(tool)]
+    found = [(source, tool) for source in sources async for tool in source.tools() if is_for_model(tool)]
     names = plain_names([tool.name for _, tool in found])
     return {
         name: OfferedTool(name=name, tool=tool, source=source)
         for name, (source, tool) in zip(names, found, strict=True)
     }
-
-
-def _is_for_model(tool: Tool) -> bool:
-    """Return whether a model may call a tool.
-
-    Extension io.modelcontextprotocol/ui, "visibility": a host MUST NOT offer the model a tool that leaves it out.
-    """
-    members: object = (tool.meta or {}).get("ui")
-    visibility: object = cast("dict[str, object]", members).get("visibility") if isinstance(members, dict) else None
-    return not isinstance(visibility, list) or "model" in visibility
 
 
 async def call_tool(

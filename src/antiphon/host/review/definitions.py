@@ -23,6 +23,7 @@ from antiphon.host.review.diff import MAX_LINES, DiffLine, compare_lines, format
 from antiphon.host.review.review import digest
 from antiphon.host.store.base import DefinitionRow, Standing, Store
 from antiphon.machine.side_process.pool import run_aside
+from antiphon.wire.apps import find_app_uri
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import Tool, ToolAnnotations
@@ -42,6 +43,9 @@ class ShownTool(msgspec.Struct, frozen=True, kw_only=True):
     """Its name for clients; ``None`` if it is not shown to them."""
     is_off: bool = False
     """Whether a person has switched it off. If not, a tool that clients do not see is denied by the configuration."""
+
+    origins: tuple[str, ...] | None = None
+    """The origins that its interface may use; ``None`` if it has none, or says so only when it is opened."""
 
 
 class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +113,8 @@ class GatedTool(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its definition has hidden characters or gives orders to the model."""
     claims: tuple[str, ...] = ()
     """What its server claims of it."""
+    app: str = ""
+    """URI of its interface; empty if it has none."""
 
 
 async def collect_servers_shown(servers: Servers, store: Store, digests: Digests, now: float) -> list[Gated]:
@@ -157,6 +163,7 @@ async def _describe_tool(
         # In a thread, because the patterns take a moment where there are hundreds of tools.
         is_marked=is_large or await asyncio.to_thread(speaks_to_the_model, tool),
         claims=tuple(name for name, claim in claims.items() if claim),
+        app=find_app_uri(tool),
     )
 
 

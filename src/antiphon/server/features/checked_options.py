@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, Generic, Self, TypedDict, TypeVar, cast
+from typing import Any, Generic, Self, TypedDict, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import structs
@@ -21,6 +21,7 @@ from antiphon.protocol.events import Request
 from antiphon.server.features.registry import Via
 from antiphon.server.functions.function import UserFunction
 from antiphon.wire import prompts, tools
+from antiphon.wire.apps import APP_SCHEME, ToolUser
 from antiphon.wire.common import TAGS, VERSION, Annotations, Meta
 from antiphon.wire.tools import ToolAnnotations
 
@@ -175,3 +176,19 @@ def read_annotations(given: Any, kind: type[A], place: str) -> A:
         return msgspec.convert({names[name]: value for name, value in members.items()}, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{place}: annotations= has a wrong value: {error}") from None
+
+
+_USERS = get_args(ToolUser)
+
+
+def declare_ui(ui: str | None, visibility: Sequence[ToolUser] | None, meta: Meta | None, place: str) -> Meta | None:
+    """Return the ``_meta`` of a tool with its interface, and with who may call it."""
+    if ui is not None and not ui.startswith(APP_SCHEME):
+        raise ConfigError(f'{place}: ui= is the URI of an interface, as in "{APP_SCHEME}shop/prices", not {ui!r}')
+    if visibility is not None:
+        wrong = [visibility] if isinstance(visibility, str) else [one for one in visibility if one not in _USERS]
+        if wrong or not visibility:
+            raise ConfigError(f'{place}: visibility= is a list of "model" and "app", not {visibility!r}')
+    members = {"resourceUri": ui, "visibility": None if visibility is None else list(visibility)}
+    given = {name: value for name, value in members.items() if value is not None}
+    return {**(meta or {}), "ui": {**(meta or {}).get("ui", {}), **given}} if given else meta

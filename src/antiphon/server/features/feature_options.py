@@ -8,6 +8,7 @@ from typing import Any
 from antiphon.server.features.checked_options import AccessOptions
 from antiphon.server.features.confirmation import Confirm
 from antiphon.server.features.tools import AsTask, Requirement
+from antiphon.wire.apps import ToolUser
 from antiphon.wire.common import Annotations, Icon, Meta
 from antiphon.wire.tools import ToolAnnotations
 
@@ -54,6 +55,13 @@ class ToolOptions(FeatureOptions, total=False):
     """What the user is asked before each call: a text with the names of arguments in braces, or a function of arguments
     that returns it (``None``: no confirmation is needed). Where the user cannot be asked the call is refused."""
 
+    ui: str
+    """URI of the tool's interface, made by ``server.app``: hosts that know the extension show it beside the result
+    (``io.modelcontextprotocol/ui``). The result must say the same without it."""
+    visibility: Sequence[ToolUser]
+    """Who may call the tool: ``["app"]`` for the interface alone, which hosts then hide from models. By default both
+    ``"model"`` and ``"app"``."""
+
 
 class TemplateOptions(FeatureOptions, total=False):
     """Options of a resource template."""
@@ -71,6 +79,19 @@ class ResourceOptions(TemplateOptions, total=False):
 
     size: int
     """Size of the contents in bytes, before any encoding."""
+
+
+class AppOptions(TypedDict, total=False):
+    """Options of an interface."""
+
+    name: str
+    """Name of the interface; by default its URI without ``ui://``."""
+    title: str
+    """Name for people."""
+    description: str
+    """What the interface shows."""
+    scopes: Sequence[str]
+    """Scopes that a caller's token must have, all of them, if tokens are checked (``auth=``)."""
 
 
 class PromptOptions(FeatureOptions, total=False):

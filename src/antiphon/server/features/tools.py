@@ -18,13 +18,20 @@ from msgspec.structs import replace
 from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
-from antiphon.server.features.checked_options import AccessOptions, NamedFeature, describe_access, read_annotations
+from antiphon.server.features.checked_options import (
+    AccessOptions,
+    NamedFeature,
+    declare_ui,
+    describe_access,
+    read_annotations,
+)
 from antiphon.server.features.confirmation import Confirm, Confirmation, declare_confirmation
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.function import UserFunction, holds_context
 from antiphon.server.functions.results import ResultConverter, output_shape, text_result
 from antiphon.server.functions.signature import Parameter, Signature, read_docstring, read_signature
 from antiphon.wire import tools as wire
+from antiphon.wire.apps import ToolUser
 from antiphon.wire.common import Icon, Meta
 from antiphon.wire.tools import CallToolResult, ToolAnnotations
 
@@ -166,6 +173,8 @@ class ServedTool(NamedFeature[wire.Tool]):
         once: bool = False,
         task: AsTask = "never",
         confirm: Confirm | None = None,
+        ui: str | None = None,
+        visibility: Sequence[ToolUser] | None = None,
         **access: Unpack[AccessOptions],
     ) -> ServedTool:
         """Make a function a tool: schemas from its signature, texts from its docstring.
@@ -188,6 +197,8 @@ class ServedTool(NamedFeature[wire.Tool]):
             once: never run one call twice, see ``ToolOptions``.
             task: when a call becomes a task, see ``ToolOptions``.
             confirm: what the user is asked before each call, see ``ToolOptions``.
+            ui: URI of the tool's interface, see ``ToolOptions``.
+            visibility: who may call the tool, see ``ToolOptions``.
             access: see ``AccessOptions``.
 
         Raises:
@@ -198,6 +209,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         arguments = Arguments(signature.parameters, signature.place)
         shape, validator, listed = _choose_output(signature, output_schema, structured)
         annotations = annotations and read_annotations(annotations, ToolAnnotations, signature.place)
+        meta = declare_ui(ui, visibility, meta, signature.place)
         confirmation = None
         if confirm is not None:
             known = {parameter.name: parameter.default for parameter in signature.parameters}
