@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from antiphon.errors import ConfigError
 from antiphon.server.features.resources import ServedResource
 from antiphon.wire.apps import APP_SCHEME, APP_TYPE, CSP_MEMBERS
+from antiphon.wire.common import Meta
 from antiphon.wire.content import ResourceContents
 
 BrowserFeature = Literal["camera", "microphone", "geolocation", "clipboardWrite"]
@@ -43,8 +44,8 @@ def make_app(
         if one not in get_args(BrowserFeature):
             raise ConfigError(f"{place}: permissions= is a list of {', '.join(get_args(BrowserFeature))}, not {one!r}")
     csp = {name: list(origins) for name, origins in zip(CSP_MEMBERS, domains.values(), strict=True) if origins}
-    ui = {"csp": csp, "permissions": {one: {} for one in permissions}, **more}
-    meta = {"ui": {name: value for name, value in ui.items() if value not in (None, {})}}
+    ui: dict[str, Any] = {"csp": csp, "permissions": {one: {} for one in permissions}, **more}
+    meta: Meta = {"ui": {name: value for name, value in ui.items() if value not in (None, {})}}
 
     def read() -> ResourceContents:
         """Read the interface; its file each time, so that a change is seen."""
