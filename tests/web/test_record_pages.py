@@ -190,6 +190,7 @@ async def test_the_servers_of_a_gateway_are_shown_with_their_tools():
         assert "definition changed" in shown
         assert "<b> of anybody</b>" in shown
         assert "claims to be read-only" in shown
+        assert "has an interface ui://shop/stock that may connect to https://api.example.com" in shown
         assert "denied by the configuration" in shown
         assert "look at its definition" in shown
         assert 'href="/servers"' in (await page.get("/")).text
