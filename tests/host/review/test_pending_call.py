@@ -28,6 +28,16 @@ def test_the_same_call_is_one_of_the_same_principal() -> None:
     assert len({one, *others}) == 6
 
 
+def test_the_order_of_arguments_makes_no_other_call() -> None:
+    """A model that asks again may write them in another order, at any depth."""
+    prints: set[str] = set()
+    for arguments in ({"sku": "P-1", "to": {"a": 1, "b": 2}}, {"to": {"b": 2, "a": 1}, "sku": "P-1"}):
+        call = OriginCall(id="1", method="tools/call", name="order", arguments=arguments)
+        asked = structs.replace(origin("1"), call=call)
+        prints.add(fingerprint_call(CallToolRequestParams.of("order", arguments), asked))
+    assert len(prints) == 1
+
+
 async def test_a_call_is_known_within_its_block_only() -> None:
     """What another task asks meanwhile waits as long as it takes."""
     pending = PendingCall(50.0, 3600.0)

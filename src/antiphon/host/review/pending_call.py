@@ -20,7 +20,7 @@ from antiphon.host.review.review import NoReviewer, ToolItem, digest
 from antiphon.host.store.base import PendingCallRow, ReviewRow
 from antiphon.wire.common import CONFIRMS
 from antiphon.wire.elicitation import CONFIRM_FORM, ElicitRequestParams, write_question
-from antiphon.wire.envelope import encode_value
+from antiphon.wire.envelope import encode_canonical, encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams
 
@@ -118,7 +118,7 @@ def fingerprint_question(kind: str, origin: Origin, digests: Sequence[str]) -> s
     # Identify the call by its content, because its id differs after a restart.
     call = [origin.call.method, origin.call.name, origin.call.arguments] if origin.call else None
     whose = [origin.identity, origin.principal]
-    return hashlib.sha256(encode_value([kind, *whose, call, *digests])).hexdigest()
+    return hashlib.sha256(encode_canonical([kind, *whose, call, *digests])).hexdigest()
 
 
 def digest_call(params: CallToolRequestParams, origin: Origin) -> list[str]:
