@@ -67,7 +67,7 @@ found = ["instructions"]
 effect = "refuse"
 found = ["leak"]
 """
-FLOW = '[policy]\ndefault = "flow"\n[[policy.labels]]\nname = "refund"\nlabels = ["outbound"]\n'
+FLOW = '[policy]\ndefault = "flow"\n[[policy.rules]]\neffect = "allow"\nwhen = "annotations.readOnlyHint"\n[[policy.labels]]\nname = "refund"\nlabels = ["outbound"]\n'
 
 
 class Agent:
@@ -643,9 +643,7 @@ async def a_result_that_leaks_is_refused(desk: Desk, agent: Agent) -> None:
 async def all_three_labels_are_asked_about(desk: Desk, agent: Agent) -> None:
     """All three labels are asked about."""
     for tool, arguments in (("look", {"sku": "s14"}), ("fetch", {"url": "u"})):
-        calling = agent.begin(tool, **arguments)
-        await desk.decide()
-        await calling
+        assert not (await agent.call(tool, **arguments)).is_error
     calling = agent.begin("refund", sku="s14")
     question = await desk.decide(Deny())
     assert question.item.risks[0].kind == "flow"

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from antiphon.host.agent_run.offered_tools import fit_for_model
 from antiphon.host.checks.ask_limits import check_options
 from antiphon.host.checks.message_parts import list_leaves, rewrite_texts
 from antiphon.host.checks.redact import secrets_of
@@ -79,6 +78,8 @@ class ExaminedResult(msgspec.Struct, frozen=True, kw_only=True):
     effects: dict[ResultForm, ResultEffect]
     """The forms that were found, and what the rules say about each."""
     masked: CallToolResult
+    most: int | None = None
+    """Most characters that are passed on, if it is to be cut."""
     risks: tuple[Risk, ...] = ()
 
     def list_forms(self, effect: ResultEffect) -> str:
@@ -127,12 +128,12 @@ def _examine(job: _ResultJob) -> ExaminedResult:
     found = [each for each in _find_all(job.result, frozenset(job.hosts), most) if about[each.form] is not None]
     effects: dict[ResultForm, ResultEffect] = {each.form: cast("ResultRule", about[each.form]).effect for each in found}
     masked = _mask_findings(job.result, [each for each in found if effects[each.form] == "mask"])
-    if effects.get("size") == "mask" and most is not None:
-        masked = fit_for_model(masked, most)
     leaks = [Place(each.place, each.start, each.end) for each in found if each.form == "leak"]
     asks = "ask" in effects.values()
     risks = [*assess_result(masked), *([make_leak_risk(leaks)] if leaks else [])] if asks else []
-    return ExaminedResult(effects=effects, masked=masked, risks=tuple(risks))
+    return ExaminedResult(
+        effects=effects, masked=masked, most=most if effects.get("size") == "mask" else None, risks=tuple(risks)
+    )
 
 
 def _find_all(result: CallToolResult, hosts: frozenset[str], most: int | None) -> Iterator[ResultFinding]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from antiphon.errors import Rejected
-from antiphon.host.agent_run.offered_tools import refusal_of
+from antiphon.host.agent_run.offered_tools import fit_for_model, refusal_of
 from antiphon.host.checks.labels import covers_tool
 from antiphon.host.checks.result_rules import ExaminedResult, examine_result
 from antiphon.host.pipeline.case import TOOL, Case, Desk
@@ -37,6 +37,8 @@ async def pass_result(
     case = Case(desk, origin, TOOL)
     try:
         examined = await case.scan_message(examine_result(rules, result, params, origin))
+        if examined.most is not None:
+            examined = structs.replace(examined, masked=fit_for_model(examined.masked, examined.most))
         refused = examined.list_forms("refuse")
         if refused:
             case.note("response", "refuse", digest(result), reason=refused)
