@@ -67,7 +67,16 @@ found = ["instructions"]
 effect = "refuse"
 found = ["leak"]
 """
-FLOW = '[policy]\ndefault = "flow"\n[[policy.rules]]\neffect = "allow"\nwhen = "annotations.readOnlyHint"\n[[policy.labels]]\nname = "refund"\nlabels = ["outbound"]\n'
+FLOW = """
+[policy]
+default = "flow"
+[[policy.rules]]
+effect = "allow"
+when = 'annotations.readOnlyHint'
+[[policy.labels]]
+name = "refund"
+labels = ["outbound"]
+"""
 
 
 class Agent:
