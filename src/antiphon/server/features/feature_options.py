@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from antiphon.server.features.checked_options import AccessOptions
 from antiphon.server.features.confirmation import Confirm
