@@ -25,7 +25,7 @@ from antiphon.host.providers.base import Completion, Usage, text_answer
 from antiphon.host.store import open_store
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record
-from tests.cli.program import COMMAND, SHOP, Done, at_terminal, ended, environment
+from tests.cli.program import SHOP, Done, at_terminal, ended
 from tests.host.asks import SERVER, origin, request
 
 DAY = 86_400.0
@@ -495,95 +495,3 @@ async def test_the_latest_are_listed_from_the_end(kept, audit: Callable[..., Don
     await kept(*[spent(float(at), 1) for at in range(30)])
     assert [one["seq"] for one in audit("-n", "3", "--json").objects] == [28, 29, 30]
     assert [one["seq"] for one in audit("-n", "3", "--step", "settled", "--json").objects] == [28, 29, 30]
-
-
-class Collector:
-    """Takes logs over HTTP, as a collector of OpenTelemetry does."""
-
-    def __init__(self, *statuses: int) -> None:
-        self.bodies: list[tuple[str, dict]] = []
-        left, bodies = list(statuses), self.bodies
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                status = left.pop(0) if left else 200
-                if status == 200:
-                    bodies.append((self.path, body))
-                self.send_response(status)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Print nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def sequence(self) -> list[str]:
-        """Return the numbers of the records that it took."""
-        logs = [log for _, body in self.bodies for log in body["resourceLogs"][0]["scopeLogs"][0]["logRecords"]]
-        return [one["value"]["intValue"] for log in logs for one in log["attributes"] if one["key"] == "antiphon.seq"]
-
-    def close(self) -> None:
-        """Stop it."""
-        self._server.shutdown()
-        self._server.server_close()
-
-
-async def test_records_are_exported_as_events_of_ocsf(kept, audit: Callable[..., Done]):
-    """One for each record, with its number and hash."""
-    await kept(spent(1.0, 1), spent(2.0, 1))
-    events = audit("export", "--format", "ocsf").objects
-    assert [(event["class_uid"], event["metadata"]["sequence"], event["time"]) for event in events] == [
-        (6003, 1, 1000),
-        (6003, 2, 2000),
-    ]
-
-
-async def test_records_are_sent_to_a_collector_from_where_it_stopped(kept, audit: Callable[..., Done], tmp_path: Path):
-    """A collector that refuses them gets them the next time; each once if all goes well."""
-    await kept(spent(1.0, 1), spent(2.0, 1))
-    collector = Collector(503)
-    words = ["export", "--format", "otel", "--collector", collector.url, "--position", str(tmp_path / "position")]
-    try:
-        refused = audit(*words)
-        assert (refused.code, "took the records up to 0" in refused.err) == (1, True)
-        assert audit(*words).err == "2 records sent\n"
-        await kept(spent(3.0, 1))
-        assert audit(*words).code == 0
-    finally:
-        collector.close()
-    assert {path for path, _ in collector.bodies} == {"/v1/logs"}
-    assert collector.sequence() == ["1", "2", "3"]
-    assert audit("export", "--collector", collector.url).code == 2
-
-
-async def test_an_export_goes_on_with_the_records_that_come(kept, tmp_path: Path):
-    """Line by line, until it is stopped."""
-    await kept(spent(1.0, 1))
-    export = [*COMMAND, "audit", "export", "--format", "ocsf", "--follow", "--store", str(tmp_path / "host.db")]
-    process = await asyncio.create_subprocess_exec(*export, env=environment(), stdout=asyncio.subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(60):
-            first = json.loads(await process.stdout.readline())
-            await kept(spent(2.0, 1))
-            second = json.loads(await process.stdout.readline())
-    finally:
-        process.terminate()
-        await process.wait()
-    assert [each["metadata"]["sequence"] for each in (first, second)] == [1, 2]
-
-
-async def test_a_file_is_continued_from_a_position(kept, audit: Callable[..., Done], tmp_path: Path):
-    """Each record once, and one heading."""
-    file, position = tmp_path / "out.csv", tmp_path / "position"
-    words = ["export", "--format", "csv", "-o", str(file), "--position", str(position)]
-    for at in (1.0, 2.0):
-        await kept(spent(at, 1))
-        assert audit(*words).code == 0
-    rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))
-    assert [row["seq"] for row in rows] == ["1", "2"]
-    position.write_text("many", encoding="utf-8")
-    assert audit(*words).code == 2
