@@ -35,12 +35,7 @@ class _Root(click.Group):
 
 
 def run_command(table: Mapping[str, tuple[str, str]], arguments: Sequence[str]) -> int:
-    """Run the command that the arguments name, or complete a line for a shell, and return the exit code.
-
-    Args:
-        table: each command with its module and the first sentence of its help.
-        arguments: those of the command line.
-    """
+    """Run the command that the arguments name, or complete a line for a shell, and return the exit code."""
     root = _Root(
         help="Speak the Model Context Protocol: serve, call, inspect, and answer what servers ask.",
         commands={name: _Unloaded(name, *row) for name, row in table.items()},

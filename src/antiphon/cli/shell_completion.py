@@ -55,12 +55,7 @@ add_completion_class(_Bash)
 
 
 def complete_line(root: click.Command, instruction: str) -> int:
-    """Print the words that fit, and return the exit code.
-
-    Args:
-        root: the command.
-        instruction: the value of ``VARIABLE``.
-    """
+    """Print the words that fit, and return the exit code."""
     action, _, shell = instruction.partition("_")
     if action in ("complete", "source"):
         instruction = f"{shell}_{action}"

@@ -55,13 +55,7 @@ class Examining(Protocol):
     """A decider that also says what of a call's result is passed on, such as a ``Host``."""
 
     async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
-        """Return what is passed on of a result.
-
-        Args:
-            result: what the server returned.
-            params: the call.
-            origin: the server, and what it says about the tool.
-        """
+        """Return what is passed on of a result."""
         ...
 
 

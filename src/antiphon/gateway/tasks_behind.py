@@ -129,10 +129,6 @@ class TasksBehind:
     def look_waiting(self, id: str, given: str) -> GetTaskResult:
         """Return the state of such a task.
 
-        Args:
-            id: id of the question.
-            given: the gateway's id of the task.
-
         Raises:
             InvalidParams: it is forgotten.
         """
@@ -149,11 +145,7 @@ class TasksBehind:
         return GetTaskResult(task_id=given, **said)
 
     def cancel_waiting(self, id: str) -> None:
-        """Cancel such a task; a call that has begun may have run.
-
-        Args:
-            id: id of the question.
-        """
+        """Cancel such a task; a call that has begun may have run."""
         if (work := self._waiting.get(id)) is not None:
             work.cancel()
 

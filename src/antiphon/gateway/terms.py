@@ -93,12 +93,7 @@ class ProcessPlace:
 
 
 class Processes:
-    """The places for processes.
-
-    Args:
-        limit: most processes at once.
-        patience: seconds to wait for a place.
-    """
+    """The places for processes."""
 
     def __init__(self, limit: int, patience: float) -> None:
         self.limit = limit

@@ -209,12 +209,7 @@ class Upstream:
             return ""
 
     def notify(self, method: str, params: Received) -> None:
-        """Send the server a notification of a client, if it is running.
-
-        Args:
-            method: name of the method.
-            params: its params, as received.
-        """
+        """Send the server a notification of a client, if it is running."""
         if self._run is not None and self._run.client.is_open:
             self._run.client.notify(method, params)
 
@@ -262,12 +257,7 @@ class Upstream:
                 await self._kept.keep(None)
 
     def unusable(self, client: Client, error: BaseException) -> AntiphonError | None:
-        """Note how a request has failed. Returns the error for the gateway's client, if the server is at fault.
-
-        Args:
-            client: the client of the server that sent the request.
-            error: what the request raised.
-        """
+        """Note how a request has failed. Returns the error for the gateway's client, if the server is at fault."""
         if isinstance(error, ConnectionClosed):
             if self._run is not None and self._run.client is client:
                 self._note_failure(str(error))

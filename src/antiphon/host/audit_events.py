@@ -29,31 +29,19 @@ _USUAL = (1, 9, "INFO")
 
 
 def ocsf_lines(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield one event of OCSF for each record, as a line of JSON.
-
-    Args:
-        entries: records in their place.
-    """
+    """Yield one event of OCSF for each record, as a line of JSON."""
     for entry in entries:
         yield msgspec.json.encode(_make_event(entry)).decode() + "\n"
 
 
 def otel_lines(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield one line of JSON for each record, as the file exporter of OpenTelemetry writes logs.
-
-    Args:
-        entries: records in their place.
-    """
+    """Yield one line of JSON for each record, as the file exporter of OpenTelemetry writes logs."""
     for entry in entries:
         yield make_log_request([entry]).decode() + "\n"
 
 
 def make_log_request(entries: Iterable[Entry]) -> bytes:
-    """Make the body that sends records to ``/v1/logs`` of a collector.
-
-    Args:
-        entries: records in their place.
-    """
+    """Make the body that sends records to ``/v1/logs`` of a collector."""
     resource = {"attributes": _list_attributes({"service.name": "antiphon", "service.version": version("antiphon")})}
     logs = {"scope": {"name": "antiphon.audit"}, "logRecords": [_make_log(entry) for entry in entries]}
     return msgspec.json.encode({"resourceLogs": [{"resource": resource, "scopeLogs": [logs]}]})

@@ -52,11 +52,7 @@ class OutcomeEntry(msgspec.Struct, kw_only=True):
 
 
 class OutcomeLists:
-    """The lists of all browsers of one page.
-
-    Args:
-        queue: the questions.
-    """
+    """The lists of all browsers of one page."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue

@@ -235,13 +235,7 @@ class CallFacts:
 
 
 def holds_for(when: str, params: CallToolRequestParams, origin: Origin) -> bool:
-    """Return whether a call meets a condition; one about which that is unclear does not.
-
-    Args:
-        when: the condition.
-        params: the call.
-        origin: its server.
-    """
+    """Return whether a call meets a condition; one about which that is unclear does not."""
     try:
         return read_condition(when).holds(CallFacts(params, origin, datetime.now().astimezone()))
     except (Unclear, ValueError):

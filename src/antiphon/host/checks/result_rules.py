@@ -98,14 +98,7 @@ class _ResultJob(msgspec.Struct):
 async def examine_result(
     rules: Sequence[ResultRule], result: CallToolResult, params: CallToolRequestParams, origin: Origin
 ) -> ExaminedResult:
-    """Find what the rules are about, all of which cover this tool; may raise ``TooCostly``.
-
-    Args:
-        rules: the rules.
-        result: what the server returned.
-        params: the call; hosts that it names may be sent data.
-        origin: the server.
-    """
+    """Find what the rules are about, all of which cover this tool; may raise ``TooCostly``."""
     named = {host.lower() for host in _HOST.findall(bytes(params.arguments).decode(errors="replace"))}
     own = urlsplit(origin.target).hostname if "://" in origin.target else None
     job = _ResultJob(tuple(rules), result, tuple(named | {own or ""}))

@@ -185,11 +185,7 @@ def blank_runs(text: str) -> int:
 
 
 def find_lookalikes(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the ranges that look like other words: of mixed scripts, in mathematical letters, or crossed out.
-
-    Args:
-        text: a text, decoded.
-    """
+    """Yield the ranges that look like other words: of mixed scripts, in mathematical letters, or crossed out."""
     if text.isascii():
         return
     for word in _WORD.finditer(text):

@@ -166,14 +166,7 @@ _CHARACTERS_PER_TOKEN = 32
 def choose_growth(
     case: Case, params: CreateMessageRequestParams, shown: Growth | None, *, alone: bool
 ) -> Growth | None:
-    """Return what receives the answer while it comes: the program that asked, if it may, and those who look.
-
-    Args:
-        case: the ask.
-        params: the request as it is sent.
-        shown: shows the answer to those who look; ``None`` if nobody does.
-        alone: whether no second model answers as well.
-    """
+    """Return what receives the answer while it comes: the program that asked, if it may, and those who look."""
     desk, sink = case.desk, case.flow
     may = alone and desk.review_response == "never" and desk.redaction.response != "block"
     if sink is None or not may or not isinstance(desk.provider, Streaming):

@@ -49,11 +49,7 @@ class InvalidInput(ValueError):
         """What the text inserts. A ``Field`` stands for the rule that its values must fit."""
 
     def values_in(self, words: Texts) -> dict[str, object]:
-        """Return the values in a person's language: of a field, the rule.
-
-        Args:
-            words: the texts of the language.
-        """
+        """Return the values in a person's language: of a field, the rule."""
         return {
             name: _name_rule(each, words) if isinstance(each, Field) else each for name, each in self.values.items()
         }

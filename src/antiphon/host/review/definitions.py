@@ -78,14 +78,7 @@ class Servers(Protocol):
         ...
 
     async def switch_tool(self, identity: str, tool: str, *, on: bool, by: str | None) -> None:
-        """Show a tool to clients, or hide and refuse it.
-
-        Args:
-            identity: identity of its server.
-            tool: the server's own name for it.
-            on: whether it can be used.
-            by: who decided.
-        """
+        """Show a tool to clients, or hide and refuse it."""
         ...
 
 
@@ -118,14 +111,7 @@ class GatedTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def collect_servers_shown(servers: Servers, store: Store, digests: Digests, now: float) -> list[Gated]:
-    """Collect what is shown of the servers. The store must have gathered the audit before.
-
-    Args:
-        servers: the servers.
-        store: what was allowed, called and spent.
-        digests: the hashes of their definitions.
-        now: seconds since the epoch.
-    """
+    """Collect what is shown of the servers. The store must have gathered the audit before."""
     return [each async for each in _list_gated(servers, store, digests, now)]
 
 
@@ -187,10 +173,6 @@ class Digests:
     async def of(self, identity: str, tool: Tool | None) -> str | None:
         """Return the hash of a definition; ``None`` if there is none.
 
-        Args:
-            identity: identity of its server.
-            tool: the tool as its server lists it.
-
         Raises:
             TooCostly: it is too large to be hashed.
         """
@@ -215,22 +197,11 @@ class Allowed:
         self._digests: OrderedDict[tuple[tuple[str, ...], str], tuple[str, str | None]] = OrderedDict()
 
     def get(self, origin: Origin, tool: str) -> tuple[str, str | None] | None:
-        """Return the hash of the definition that was allowed and the tool's labels, if that is remembered.
-
-        Args:
-            origin: the server.
-            tool: name of the tool.
-        """
+        """Return the hash of the definition that was allowed and the tool's labels, if that is remembered."""
         return self._digests.get((origin.identities, tool))
 
     def note(self, origin: Origin, tool: str, standing: Standing) -> None:
-        """Remember a tool that is allowed; forget one that is blocked, switched off or not allowed.
-
-        Args:
-            origin: the server.
-            tool: name of the tool.
-            standing: what was read.
-        """
+        """Remember a tool that is allowed; forget one that is blocked, switched off or not allowed."""
         key, row = (origin.identities, tool), standing.definition
         if standing.blocked or row is None or row.off is not None:
             self._digests.pop(key, None)

@@ -245,13 +245,7 @@ class Grants:
 
 
 def find_covered(given: Question, scope: Scope, waiting: Iterable[Question]) -> list[Question]:
-    """Return the other waiting questions that a grant for this one covers, as long as its bounds hold.
-
-    Args:
-        given: the question that is approved.
-        scope: the scope of the grant.
-        waiting: all questions that wait.
-    """
+    """Return the other waiting questions that a grant for this one covers, as long as its bounds hold."""
     item = given.item
     if scope == "once" or not isinstance(item, ReviewItem | ToolItem) or "grant" not in item.choices:
         return []
@@ -273,13 +267,7 @@ def _is_covered(grant: Grant, given: Question, other: Question) -> bool:
 
 
 def approve_covered(given: Question, approval: Approve, covered: Iterable[Question]) -> dict[str, Approve]:
-    """Return the approvals of a question and of others that its grant covers, by id: they use up what it allows.
-
-    Args:
-        given: the question that is approved.
-        approval: the approval, with the terms of the grant.
-        covered: questions that wait; see ``find_covered``.
-    """
+    """Return the approvals of a question and of others that its grant covers, by id: they use up what it allows."""
     usual = Terms() if given.item is None else usual_terms(given.item)
     terms, made = approval.terms or usual, dict[str, Approve]()
     uses, money = terms.uses, terms.money

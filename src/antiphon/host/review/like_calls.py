@@ -20,12 +20,7 @@ LIKENESSES: tuple[Likeness, ...] = get_args(Likeness)
 
 
 def read_likenesses(item: ToolItem, chosen: Mapping[str, str]) -> dict[str, Likeness]:
-    """Return how each argument of a call is to be compared: by default it must be the same.
-
-    Args:
-        item: the call.
-        chosen: what a person chose, by the names of arguments; anything unknown means the same.
-    """
+    """Return how each argument of a call is to be compared: by default it must be the same."""
     return {
         name: choice if (choice := chosen.get(name, "")) in list_likenesses(value) else "same"
         for name, value in arguments_of(item.params).items()
@@ -39,12 +34,7 @@ def list_likenesses(value: object) -> tuple[Likeness, ...]:
 
 
 def write_condition(item: ToolItem, likenesses: Mapping[str, Likeness]) -> str:
-    """Write the condition that calls like this one meet. Another argument than those of the call meets none.
-
-    Args:
-        item: the call.
-        likenesses: how each argument is compared.
-    """
+    """Write the condition that calls like this one meet. Another argument than those of the call meets none."""
     arguments = arguments_of(item.params)
     parts = [f"args.all(name, name in {_write_value(list(arguments))})"]
     for name, value in arguments.items():
@@ -55,13 +45,7 @@ def write_condition(item: ToolItem, likenesses: Mapping[str, Likeness]) -> str:
 
 
 def list_rule_words(item: ToolItem, likenesses: Mapping[str, Likeness], words: Texts) -> Iterator[str]:
-    """Yield the rule in words, a line for each argument.
-
-    Args:
-        item: the call.
-        likenesses: how each argument is compared.
-        words: the texts of the person's language.
-    """
+    """Yield the rule in words, a line for each argument."""
     for name, value in arguments_of(item.params).items():
         yield words(f"like.{likenesses[name]}", name=inert_line(name), value=inert_line(_write_value(value)))
     yield words("like.others")

@@ -150,12 +150,7 @@ _log = logging.getLogger("antiphon.host")
 
 
 class DecisionWatch:
-    """The questions of one process that wait for a decision.
-
-    Args:
-        store: where the questions are.
-        clock: returns seconds since the epoch.
-    """
+    """The questions of one process that wait for a decision."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
@@ -175,11 +170,7 @@ class DecisionWatch:
         """Whether the store could not be reached the last time, so that this is logged only once."""
 
     async def wait(self, row: ReviewRow) -> ReviewRow:
-        """Wait until a question is over or decided, and return it as it is then.
-
-        Args:
-            row: the question, as it was stored.
-        """
+        """Wait until a question is over or decided, and return it as it is then."""
         loop = asyncio.get_running_loop()
         # Several calls may wait for one question: each is the same call of one principal.
         decided = self._waiting.get(row.id)
@@ -202,11 +193,7 @@ class DecisionWatch:
                 self._watching = None
 
     def is_awaited(self, id: str) -> bool:
-        """Return whether a call of this process waits for a question.
-
-        Args:
-            id: id of the question.
-        """
+        """Return whether a call of this process waits for a question."""
         return id in self._waiting
 
     def _read_again(self, id: str | None) -> None:

@@ -364,11 +364,7 @@ def usual_terms(
 
 
 def scopes_of(origin: Origin) -> tuple[Scope, ...]:
-    """Return the scopes of a grant that can apply: a call that there is, and a lasting one for a pinned program.
-
-    Args:
-        origin: who asks.
-    """
+    """Return the scopes of a grant that can apply: a call that there is, and a lasting one for a pinned program."""
     call: tuple[Scope, ...] = () if origin.call is None else ("call",)
     return (*call, "session", "always") if origin.pinned else (*call, "session")
 
@@ -424,11 +420,7 @@ def can_tell(item: ReviewItem | ToolItem | ElicitItem) -> bool:
 
 
 def digest_item(item: ReviewItem | ToolItem) -> str:
-    """Compute the digest of what an approval lets pass: the request, or the answer if that is reviewed.
-
-    Args:
-        item: the request or call that waits.
-    """
+    """Compute the digest of what an approval lets pass: the request, or the answer if that is reviewed."""
     return digest(item.params if item.result is None else item.result)
 
 

@@ -54,12 +54,7 @@ _LONGER = 2.0
 
 
 class Membership(SessionHomes):
-    """What one endpoint of a server does as one of several replicas.
-
-    Args:
-        common: what the replicas share.
-        endpoint: the endpoint, whose sessions these are.
-    """
+    """What one endpoint of a server does as one of several replicas."""
 
     def __init__(self, common: records.ReplicaCommons, endpoint: HttpApp) -> None:
         self._common = common

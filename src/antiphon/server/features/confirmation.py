@@ -50,10 +50,6 @@ class Confirmation:
     async def ask(self, values: Mapping[str, Any], context: Any) -> None:
         """Ask the user of a call.
 
-        Args:
-            values: the arguments of the call.
-            context: the ``Context`` of the call.
-
         Raises:
             ToolError: the user did not confirm it, or cannot be asked.
         """

@@ -71,9 +71,6 @@ class Started:
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end.
 
-        Args:
-            timeout: seconds; no limit by default.
-
         Raises:
             subprocess.TimeoutExpired: it still runs.
         """

@@ -21,12 +21,7 @@ class RequestCredentials(Protocol):
     """The credentials of one request, and of its repetitions."""
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """Return the headers with the credentials, made anew for each attempt; none for another origin.
-
-        Args:
-            method: of the HTTP request.
-            url: where it is sent, without user and password.
-        """
+        """Return the headers with the credentials, made anew for each attempt; none for another origin."""
         ...
 
     async def refused(self, status: int, headers: Mapping[str, str], lines: Sequence[str], *, ask: bool) -> bool:
@@ -65,9 +60,5 @@ class WatchesConnections(Protocol):
     """Credentials that depend on the address of the server."""
 
     def connects(self, address: str) -> None:
-        """Note that the server is being connected to, without a proxy.
-
-        Args:
-            address: the server's IP address.
-        """
+        """Note that the server is being connected to, without a proxy."""
         ...
