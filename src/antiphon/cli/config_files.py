@@ -16,13 +16,7 @@ from typing import NamedTuple
 
 from antiphon.cli.arguments import suggest_similar
 from antiphon.cli.error_messages import Failed
-from antiphon.client.connection.server_files import (
-    MAX_FILE,
-    ServerEntry,
-    read_servers,
-    substitute_variables,
-    variables_in,
-)
+from antiphon.client.connection import server_files
 from antiphon.client.connection.targets import describe_location, locate_target
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask_text
@@ -42,7 +36,7 @@ _SHORT = 12
 class FoundEntry(NamedTuple):
     """An entry, and its file."""
 
-    entry: ServerEntry
+    entry: server_files.ServerEntry
     path: Path
     may_inherit_env: bool = True
     """Whether the server may get our whole environment: not from a project's file, unless it is trusted with that."""
@@ -64,14 +58,14 @@ def is_own(path: Path) -> bool:
 def read_bytes(path: Path) -> bytes:
     """Read a file, as far as needed to see that it is too large."""
     try:
-        return read_file(path, MAX_FILE + 1)
+        return read_file(path, server_files.MAX_FILE + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
 
 
-def read_config(path: Path) -> Mapping[str, ServerEntry]:
+def read_config(path: Path) -> Mapping[str, server_files.ServerEntry]:
     """Read the servers in a file. Variables are not substituted."""
-    return read_servers(read_bytes(path), path)
+    return server_files.read_servers(read_bytes(path), path)
 
 
 def find_entry(name: str, config: Path | None) -> FoundEntry | None:
@@ -84,9 +78,9 @@ def find_entry(name: str, config: Path | None) -> FoundEntry | None:
             continue
         # Read once, so that exactly the bytes that are shown are trusted and used.
         data = read_bytes(path)
-        servers = read_servers(data, path)
+        servers = server_files.read_servers(data, path)
         if name in servers:
-            if not is_own(path) and (config is None or variables_in(servers[name])):
+            if not is_own(path) and (config is None or server_files.variables_in(servers[name])):
                 ask_for_trust(path, data, servers)
             return fill_entry(path, name, servers[name])
         if config is not None:
@@ -99,7 +93,7 @@ def list_names(config: Path | None) -> list[str]:
     names: list[str] = []
     for path in config_paths() if config is None else [config]:
         with contextlib.suppress(ConfigError):
-            names += read_servers(read_bytes(path), path) if path.is_file() else ()
+            names += server_files.read_servers(read_bytes(path), path) if path.is_file() else ()
     return list(dict.fromkeys(names))
 
 
@@ -146,22 +140,22 @@ def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str,
     if belongs_to_project and not is_named and not may_ask:
         # Ask before the file is parsed, because a mistake in an untrusted file must not matter.
         ask_for_trust(path, data, {}, may_ask=False)
-    servers = read_servers(data, path)
-    if belongs_to_project and (not is_named or any(variables_in(entry) for entry in servers.values())):
+    servers = server_files.read_servers(data, path)
+    if belongs_to_project and (not is_named or any(server_files.variables_in(entry) for entry in servers.values())):
         ask_for_trust(path, data, servers, may_ask=may_ask)
     may_inherit = not belongs_to_project or Trust().covers(path, data, environment=True)
     return {name: _fill_or_report(path, name, entry, may_inherit) for name, entry in servers.items()}
 
 
-def _fill_or_report(path: Path, name: str, entry: ServerEntry, may_inherit: bool) -> FoundEntry:
+def _fill_or_report(path: Path, name: str, entry: server_files.ServerEntry, may_inherit: bool) -> FoundEntry:
     try:
         found = fill_entry(path, name, entry)
         return found._replace(may_inherit_env=found.may_inherit_env and may_inherit)
     except ConfigError as error:
-        return FoundEntry(ServerEntry(fault=str(error)), path)
+        return FoundEntry(server_files.ServerEntry(fault=str(error)), path)
 
 
-def fill_entry(path: Path, name: str, entry: ServerEntry) -> FoundEntry:
+def fill_entry(path: Path, name: str, entry: server_files.ServerEntry) -> FoundEntry:
     """Substitute the variables in an entry of a file."""
     if entry.fault is not None:
         raise ConfigError(f"{path}: {entry.fault}")
@@ -173,11 +167,13 @@ def fill_entry(path: Path, name: str, entry: ServerEntry) -> FoundEntry:
             remedy = f"Look at it, then: antiphon trust add {path}"
             raise ConfigError(f"{path}: {name}: came from {source}, which is not trusted any more. {remedy}")
     return FoundEntry(
-        substitute_variables(entry, os.environ, _find_project(source), f"{path}: {name}"), path, may_inherit
+        server_files.substitute_variables(entry, os.environ, _find_project(source), f"{path}: {name}"),
+        path,
+        may_inherit,
     )
 
 
-def describe_servers(servers: Mapping[str, ServerEntry]) -> Iterator[str]:
+def describe_servers(servers: Mapping[str, server_files.ServerEntry]) -> Iterator[str]:
     """Describe the content of a file for the person who decides about it: one line per server, and its environment."""
     for name, entry in servers.items():
         if entry.command is None and entry.url is None:
@@ -193,7 +189,7 @@ def describe_servers(servers: Mapping[str, ServerEntry]) -> Iterator[str]:
             yield make_inert(f"    with those of the file {entry.env_file}")
         if entry.headers:
             yield make_inert(f"    with the headers {_list_values(entry.headers, ': ')}")
-        if wanted := variables_in(entry):
+        if wanted := server_files.variables_in(entry):
             yield make_inert(f"    is given from your environment: {', '.join(map(_show_variable, wanted))}")
 
 
@@ -218,7 +214,7 @@ def _shorten_secret(secret: str) -> str:
 
 
 def ask_for_trust(
-    path: Path, data: bytes, servers: Mapping[str, ServerEntry], *, may_ask: bool = True, option: str = ""
+    path: Path, data: bytes, servers: Mapping[str, server_files.ServerEntry], *, may_ask: bool = True, option: str = ""
 ) -> None:
     """Have a person trust a file as it is, if nobody has.
 

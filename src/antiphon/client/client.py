@@ -38,23 +38,7 @@ from antiphon.machine.call_time import TimeLeft
 from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.protocol.capabilities import declares_extension
 from antiphon.protocol.client_session import ClientSession
-from antiphon.wire.common import (
-    LOGGING_LEVELS,
-    CacheableResult,
-    EmptyResult,
-    Implementation,
-    LoggingLevel,
-    NotificationParams,
-    PaginatedParams,
-)
-from antiphon.wire.completion import (
-    CompleteRequestParams,
-    CompleteResult,
-    CompletionArgument,
-    CompletionContext,
-    PromptReference,
-    ResourceTemplateReference,
-)
+from antiphon.wire import common, completion
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.lossless import Received
@@ -76,7 +60,7 @@ from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListTools
 OnProgress = Callable[[float, float | None, str | None], object]
 """Called with the progress, the total and the message, the last two ``None`` if not given; may be async."""
 
-C = TypeVar("C", bound=CacheableResult)
+C = TypeVar("C", bound=common.CacheableResult)
 
 
 @explain_other_names
@@ -120,7 +104,7 @@ class Client:
         ConfigError: an argument cannot be used; the message names it.
     """
 
-    _log_level: LoggingLevel | None
+    _log_level: common.LoggingLevel | None
 
     def __init__(
         self,
@@ -135,8 +119,8 @@ class Client:
         limits: RoundLimits = DEFAULT_LIMITS,
         answer_timeout: float | None = None,
         on_round: OnRound | None = None,
-        info: Implementation | None = None,
-        log_level: LoggingLevel | None = None,
+        info: common.Implementation | None = None,
+        log_level: common.LoggingLevel | None = None,
         on_log: OnLog | None = None,
         errlog: Callable[[str], object] | None = None,
         inherit_env: bool = False,
@@ -225,7 +209,7 @@ class Client:
         return agreed.name
 
     @property
-    def server_info(self) -> Implementation | None:
+    def server_info(self) -> common.Implementation | None:
         """Name and version as the server declares them; not verified."""
         return self._session.server_info
 
@@ -535,7 +519,7 @@ class Client:
         *,
         arguments: Mapping[str, str] | None = None,
         timeout: float | UnsetType | None = UNSET,
-    ) -> CompleteResult:
+    ) -> completion.CompleteResult:
         """Ask the server for values that complete an argument (server/utilities/completion).
 
         Args:
@@ -545,14 +529,14 @@ class Client:
             arguments: values of other arguments that are already known, by name (from 2025-06-18).
             timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
         """
-        ref = ResourceTemplateReference(uri=of) if "://" in of else PromptReference(name=of)
-        params = CompleteRequestParams(
+        ref = completion.ResourceTemplateReference(uri=of) if "://" in of else completion.PromptReference(name=of)
+        params = completion.CompleteRequestParams(
             ref=ref,
-            argument=CompletionArgument(name=argument, value=value),
-            context=CompletionContext(arguments=dict(arguments)) if arguments is not None else None,
+            argument=completion.CompletionArgument(name=argument, value=value),
+            context=completion.CompletionContext(arguments=dict(arguments)) if arguments is not None else None,
         )
         return await self._link.run(
-            Calls.plain, "completion/complete", params, CompleteResult, timeout=self._timeout(timeout)
+            Calls.plain, "completion/complete", params, completion.CompleteResult, timeout=self._timeout(timeout)
         )
 
     async def forward(
@@ -564,7 +548,7 @@ class Client:
         timeout: float | UnsetType | None = UNSET,
         progress: OnProgress | None = None,
         meta: dict[str, Any] | None = None,
-        log_level: LoggingLevel | None = None,
+        log_level: common.LoggingLevel | None = None,
         extensions: Mapping[str, Any] | None = None,
     ) -> Received:
         """Repeat a request of another client, for a proxy, with the members that this library does not know.
@@ -634,7 +618,7 @@ class Client:
         """
         await self._link.run(Calls.ping, self._timeout(timeout))
 
-    async def set_log_level(self, level: LoggingLevel) -> None:
+    async def set_log_level(self, level: common.LoggingLevel) -> None:
         """Choose which log messages the server sends.
 
         Args:
@@ -643,13 +627,17 @@ class Client:
         Raises:
             ConfigError: there is no such level.
         """
-        if level not in LOGGING_LEVELS:
-            raise ConfigError(f"there is no log level {level!r}; the levels are {', '.join(LOGGING_LEVELS)}")
+        if level not in common.LOGGING_LEVELS:
+            raise ConfigError(f"there is no log level {level!r}; the levels are {', '.join(common.LOGGING_LEVELS)}")
         if self._link.calls.is_modern:
             self._session.set_log_level(level)
         else:
             await self._link.run(
-                Calls.plain, "logging/setLevel", SetLevelRequestParams(level=level), EmptyResult, timeout=self.timeout
+                Calls.plain,
+                "logging/setLevel",
+                SetLevelRequestParams(level=level),
+                common.EmptyResult,
+                timeout=self.timeout,
             )
 
     async def set_roots(self, roots: Roots) -> None:
@@ -660,7 +648,7 @@ class Client:
         """
         self._answers.set_roots(roots)
         if not self._link.calls.is_modern:
-            self._link.calls.notify("notifications/roots/list_changed", NotificationParams())
+            self._link.calls.notify("notifications/roots/list_changed", common.NotificationParams())
 
     def listen(
         self, *, tools: bool = False, prompts: bool = False, resources: bool = False, uris: Sequence[str] = ()
@@ -704,7 +692,7 @@ class Client:
         kept = self._cache.get(method, cursor or "")
         if isinstance(kept, kind):
             return kept, 0
-        params, time = PaginatedParams(cursor=cursor), time or TimeLeft(self.timeout)
+        params, time = common.PaginatedParams(cursor=cursor), time or TimeLeft(self.timeout)
         page, size = await self._link.run(Calls.page, method, params, kind, timeout=time)
         self._cache.put(method, cursor or "", page)
         return page, size
@@ -739,7 +727,7 @@ async def _pass_request(
     return passed[0].changed(result) if passed else Received.of(result)
 
 
-def _this_library() -> Implementation:
+def _this_library() -> common.Implementation:
     from antiphon import __version__
 
-    return Implementation(name="antiphon", version=__version__)
+    return common.Implementation(name="antiphon", version=__version__)

@@ -18,16 +18,8 @@ from msgspec import Struct
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers
 from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
+from antiphon.client.connection import targets
 from antiphon.client.connection.handshake import open_session
-from antiphon.client.connection.targets import (
-    Address,
-    Command,
-    Opened,
-    Serves,
-    describe_location,
-    open_channel,
-    speaks_oldest,
-)
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.notifications import ClientNotices
 from antiphon.client.requests.attempts import PAUSES, RepeatingConnection, may_repeat
@@ -59,7 +51,7 @@ _LAST_ANSWERS = 1.0
 class LinkSettings(Struct, frozen=True, kw_only=True):
     """The options with which a connection is opened. See ``Client``."""
 
-    where: Serves | Command | Address
+    where: targets.Serves | targets.Command | targets.Address
     allowed: tuple[Revision, ...]
     answers: Answers
     limits: RoundLimits
@@ -78,9 +70,9 @@ class ServerLink:
 
     def __init__(self, settings: LinkSettings) -> None:
         self._settings = settings
-        self._is_on_network = isinstance(settings.where, Address)
+        self._is_on_network = isinstance(settings.where, targets.Address)
         settings.notices.on_tools_changed = settings.tools.forget
-        self._opened: Opened | None = None
+        self._opened: targets.Opened | None = None
         self._reached: Calls | None = None
         """Calls of the newest connection, whose session may not be open yet."""
         self._calls: Calls | None = None
@@ -113,7 +105,7 @@ class ServerLink:
     def is_http(self) -> bool:
         """Whether the server is reached by an HTTP URL."""
         where = self._settings.where
-        return isinstance(where, Address) and where.url.startswith("http")
+        return isinstance(where, targets.Address) and where.url.startswith("http")
 
     def run(
         self, call: Callable[Concatenate[Calls, P], CoroutineType[Any, Any, T]], *args: P.args, **options: P.kwargs
@@ -208,7 +200,7 @@ class ServerLink:
         limit = self._settings.timeout
         try:
             async with asyncio.timeout(limit) as self._opening:
-                too_old = speaks_oldest(self._settings.where)
+                too_old = targets.speaks_oldest(self._settings.where)
                 await open_session(await self._reach(), self._settings.allowed, self._reach, too_old)
             self._calls = self._reached
         except TimeoutError:
@@ -243,8 +235,8 @@ class ServerLink:
             raise cause
         await self._leave()
         wanted = self._settings
-        target = describe_location(wanted.where)
-        self._opened = await open_channel(
+        target = targets.describe_location(wanted.where)
+        self._opened = await targets.open_channel(
             wanted.where,
             errlog=wanted.errlog,
             inherit_env=wanted.inherit_env,
@@ -347,7 +339,7 @@ class LinkWithMiddleware(ServerLink):
         return passed()
 
 
-def _failure_of(opened: Opened | None) -> BaseException | None:
+def _failure_of(opened: targets.Opened | None) -> BaseException | None:
     serving = opened.serving if opened is not None else None
     if serving is None or not serving.done() or serving.cancelled():
         return None
@@ -365,8 +357,8 @@ def _get_subject(args: tuple[object, ...]) -> tuple[str, object]:
     return args[0], args[1]
 
 
-def _make_watch(where: Serves | Command | Address, channel: Channel) -> ConnectionWatch | None:
+def _make_watch(where: targets.Serves | targets.Command | targets.Address, channel: Channel) -> ConnectionWatch | None:
     """Return the telemetry of the calls to a server, if it is configured."""
-    if isinstance(where, Address):
+    if isinstance(where, targets.Address):
         return make_watch(channel, over="tcp", url=where.url)
-    return make_watch(channel, over="pipe" if isinstance(where, Command) else None)
+    return make_watch(channel, over="pipe" if isinstance(where, targets.Command) else None)

@@ -23,17 +23,13 @@ from antiphon.client.requests.request_calls import Calls
 from antiphon.errors import CallTimeout, LocalProtocolError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.events import Notified
+from antiphon.wire import subscriptions
 from antiphon.wire.common import SUBSCRIPTION_ID, CacheableResult, EmptyResult, NotificationParams
 from antiphon.wire.envelope import RequestId
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS
 from antiphon.wire.resources import ResourceUpdatedNotificationParams, SubscribeRequestParams, UnsubscribeRequestParams
-from antiphon.wire.subscriptions import (
-    SubscriptionFilter,
-    SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenRequestParams,
-)
 from antiphon.wire.task import GetTaskResult
 
 log = logging.getLogger("antiphon.client")
@@ -111,7 +107,7 @@ class ClientNotices:
         params = event.params
         if isinstance(params, LoggingMessageNotificationParams):
             return self._log(params, event)
-        if isinstance(params, SubscriptionsAcknowledgedNotificationParams):
+        if isinstance(params, subscriptions.SubscriptionsAcknowledgedNotificationParams):
             self._acknowledge_changes(params)
         elif isinstance(params, ResourceUpdatedNotificationParams):
             self._forget("resources/read", subject=params.uri)
@@ -143,7 +139,7 @@ class ClientNotices:
         if self.cache is not None:
             self.cache.drop(*methods, subject=subject)
 
-    def _acknowledge_changes(self, params: SubscriptionsAcknowledgedNotificationParams) -> None:
+    def _acknowledge_changes(self, params: subscriptions.SubscriptionsAcknowledgedNotificationParams) -> None:
         for listening in self._listening:
             if listening.subscription is not None and listening.subscription == _get_tag(params):
                 listening.acknowledged(params.notifications)
@@ -179,11 +175,11 @@ class Listening:
         self,
         calls: Calls,
         notices: ClientNotices,
-        wanted: SubscriptionFilter,
+        wanted: subscriptions.SubscriptionFilter,
         middleware: ClientMiddlewareStack | None = None,
     ) -> None:
         self._middleware = middleware
-        self.honoured: SubscriptionFilter = wanted
+        self.honoured: subscriptions.SubscriptionFilter = wanted
         """What the server agreed to send."""
         self.subscription: RequestId | None = None
         """Id of the subscription; ``None`` in revisions without one."""
@@ -207,7 +203,7 @@ class Listening:
                 for uri in self.uris:
                     await self._plain("resources/subscribe", SubscribeRequestParams(uri=uri))
             elif self._middleware is None:
-                await self._listen(SubscriptionsListenRequestParams(notifications=self._wanted))
+                await self._listen(subscriptions.SubscriptionsListenRequestParams(notifications=self._wanted))
             else:
                 await self._listen_through(self._middleware)
         except BaseException:
@@ -261,7 +257,7 @@ class Listening:
             return change.uri in self.uris
         return bool(getattr(self._wanted, f"{change.kind}_list_changed"))
 
-    def acknowledged(self, honoured: SubscriptionFilter) -> None:
+    def acknowledged(self, honoured: subscriptions.SubscriptionFilter) -> None:
         """Note what the server agreed to send.
 
         Args:
@@ -292,13 +288,13 @@ class Listening:
         )
 
     async def _listen_through(self, middleware: ClientMiddlewareStack) -> None:
-        params = SubscriptionsListenRequestParams(notifications=self._wanted)
+        params = subscriptions.SubscriptionsListenRequestParams(notifications=self._wanted)
         await middleware.run(ClientRequest("subscriptions/listen", params), lambda passed: self._listen(passed.params))
         if self._stream is None:
             # The request was never sent, so no notification can arrive.
             self.end()
 
-    async def _listen(self, params: SubscriptionsListenRequestParams) -> None:
+    async def _listen(self, params: subscriptions.SubscriptionsListenRequestParams) -> None:
         session, peer = self._calls.session, self._calls.peer
         outgoing = session.request(METHODS["subscriptions/listen"], params)
         self.subscription = outgoing.id

@@ -12,18 +12,8 @@ from urllib.parse import quote, unquote
 
 from antiphon.errors import SkillInvalid, TooCostly
 from antiphon.machine.front_matter import read_untrusted_front_matter
+from antiphon.wire import skills
 from antiphon.wire.resources import ReadResourceResult
-from antiphon.wire.skills import (
-    MAX_BYTES,
-    SKILL_FILE,
-    Skill,
-    SkillResource,
-    find_entry_problem,
-    find_file_problem,
-    find_skill_root,
-    is_same_json,
-    is_within_skill,
-)
 
 
 class RemoteSkill:
@@ -37,10 +27,10 @@ class RemoteSkill:
         fetch: reads a resource of its server.
     """
 
-    def __init__(self, entry: Skill, fetch: Callable[[str], Awaitable[ReadResourceResult]]) -> None:
+    def __init__(self, entry: skills.Skill, fetch: Callable[[str], Awaitable[ReadResourceResult]]) -> None:
         self.entry = entry
         """Its entry, as the server sent it."""
-        self.problem = find_entry_problem(entry)
+        self.problem = skills.find_entry_problem(entry)
         """Why it cannot be loaded, as far as its entry says; ``None`` if it can be."""
         self._fetch = fetch
         self._read: dict[str, bytes] = {}
@@ -69,11 +59,11 @@ class RemoteSkill:
         return self.entry.frontmatter
 
     @property
-    def files(self) -> Sequence[SkillResource] | Literal["dynamic"]:
+    def files(self) -> Sequence[skills.SkillResource] | Literal["dynamic"]:
         """All its files with size and digest; ``"dynamic"`` if they are generated, and cannot be verified."""
         return self.entry.resources
 
-    async def read(self, path: str = SKILL_FILE) -> bytes:
+    async def read(self, path: str = skills.SKILL_FILE) -> bytes:
         """Fetch a file, once, and verify it: size and digest, and of ``SKILL.md`` the front matter.
 
         Args:
@@ -93,7 +83,7 @@ class RemoteSkill:
             self._read[uri] = data
         return self._read[uri]
 
-    async def text(self, path: str = SKILL_FILE) -> str:
+    async def text(self, path: str = skills.SKILL_FILE) -> str:
         """Fetch and verify a file of text; see ``read``.
 
         Args:
@@ -119,11 +109,11 @@ class RemoteSkill:
         """
         problem = None
         if self.files == "dynamic":
-            if sum(map(len, self._read.values())) + len(data) > MAX_BYTES:
-                problem = f"the skill has more than {MAX_BYTES:,} bytes"
+            if sum(map(len, self._read.values())) + len(data) > skills.MAX_BYTES:
+                problem = f"the skill has more than {skills.MAX_BYTES:,} bytes"
         else:
             file = next((file for file in self.files if file.uri == uri), None)
-            problem = "its entry does not name this file" if file is None else find_file_problem(file, data)
+            problem = "its entry does not name this file" if file is None else skills.find_file_problem(file, data)
         if problem is None and uri == self.uri:
             problem = await self._find_front_matter_problem(data)
         if problem is not None:
@@ -134,17 +124,19 @@ class RemoteSkill:
             front = await read_untrusted_front_matter(data)
         except (ValueError, TooCostly) as error:
             return str(error)
-        return None if is_same_json(front, self.entry.frontmatter) else "its front matter is not that of the entry"
+        return (
+            None if skills.is_same_json(front, self.entry.frontmatter) else "its front matter is not that of the entry"
+        )
 
     def _find_uri(self, path: str) -> str:
-        root = find_skill_root(self.uri)
+        root = skills.find_skill_root(self.uri)
         is_uri = path.startswith(f"{root}/")
         plain = path if is_uri else f"{unquote(root)}/{posixpath.normpath(path)}"
         if self.files != "dynamic":
             found = next((file.uri for file in self.files if plain in (file.uri, unquote(file.uri))), None)
         else:
             found = path if is_uri else f"{root}/{quote(posixpath.normpath(path))}"
-            found = found if is_within_skill(found, root) else None
+            found = found if skills.is_within_skill(found, root) else None
         if found is None:
             raise SkillInvalid(f"{path!r} is not a file of the skill {self.uri}")
         return found

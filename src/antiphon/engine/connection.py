@@ -17,34 +17,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from msgspec import Raw
 
+from antiphon import errors
 from antiphon.channel import MAX_FRAME, Channel, Frame
 from antiphon.engine.connection_tasks import Flag, Tasks, await_safely, call_safely
 from antiphon.engine.reader import LATER, Handler, Later, Reader, drive_handler, run_alone
 from antiphon.engine.requests import OnProgress, Waiter, WaitingRequests
-from antiphon.errors import (
-    AntiphonError,
-    ConnectionClosed,
-    InternalError,
-    InvalidRequest,
-    LocalProtocolError,
-    NotInRevision,
-    PeerError,
-)
 from antiphon.machine.call_time import TimeLeft
+from antiphon.protocol import events
 from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.events import (
-    Answered,
-    Batch,
-    BatchReplies,
-    Cancelled,
-    Event,
-    Ignored,
-    Notified,
-    Outgoing,
-    Replied,
-    Request,
-)
 from antiphon.protocol.session import PeerSession
 from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.envelope import Envelope
@@ -104,7 +85,7 @@ class Connection(Generic[S]):
         session: S,
         handlers: Mapping[str, Handler],
         *,
-        notified: Callable[[Connection[S], Notified], object] | None = None,
+        notified: Callable[[Connection[S], events.Notified], object] | None = None,
         ended: Callable[[Connection[S]], object] | None = None,
         stops_clock: bool = False,
         grace: float = 0.0,
@@ -136,15 +117,15 @@ class Connection(Generic[S]):
         self.tasks = Tasks(self._loop)
         self.waiting = WaitingRequests(self._loop, self._expired)
         """Our requests that wait for their reply."""
-        self.suspended: dict[Request, tuple[asyncio.Task[Any], Sequence[Waiter]]] = {}
+        self.suspended: dict[events.Request, tuple[asyncio.Task[Any], Sequence[Waiter]]] = {}
         """Requests whose handler waits, each with its task and our own requests whose clock stands still for it."""
         self._handlers = handlers
         self._idle: Flag | None = None
         self._reader: Reader | None = None
         """Made by ``start``; ``None`` for a connection whose messages are passed in."""
-        self.gone: Callable[[], ConnectionClosed] | None = None
+        self.gone: Callable[[], errors.ConnectionClosed] | None = None
         """Returns why nothing will be received any more."""
-        self._over: Callable[[], ConnectionClosed] | None = None
+        self._over: Callable[[], errors.ConnectionClosed] | None = None
         self._ended = Flag()
         self._closed: asyncio.Task[None] | None = None
 
@@ -173,7 +154,7 @@ class Connection(Generic[S]):
         if self._closed is None:
             if self.on_close is not None and self._over is None:
                 call_safely("the close of a connection", self.on_close, self)
-            self._end(lambda: ConnectionClosed("The connection was closed"))
+            self._end(lambda: errors.ConnectionClosed("The connection was closed"))
             self._closed = self._loop.create_task(self._close(caller))
         elif caller in self.tasks:
             return
@@ -188,7 +169,7 @@ class Connection(Generic[S]):
         """Whether nothing can be sent any more."""
         return self._over is not None
 
-    def _end(self, error: Callable[[], ConnectionClosed]) -> None:
+    def _end(self, error: Callable[[], errors.ConnectionClosed]) -> None:
         if self._over is not None:
             return
         self.gone = self._over = error
@@ -225,36 +206,36 @@ class Connection(Generic[S]):
     def _failed(self, error: Exception) -> None:
         """End the connection because of an error of our own."""
         log.error("the connection failed", exc_info=error)
-        self._end(lambda: ConnectionClosed("The connection failed; the log says why"))
+        self._end(lambda: errors.ConnectionClosed("The connection failed; the log says why"))
 
     # --- incoming messages --------------------------------------------------------------------------------------
 
-    def _take(self, event: Event, *, has_task: bool = False) -> Awaitable[None] | None:
+    def _take(self, event: events.Event, *, has_task: bool = False) -> Awaitable[None] | None:
         """Handle a message; return what is left to await, which is only a handler's. ``has_task``: in its own task."""
-        if type(event) is Request:
+        if type(event) is events.Request:
             event.caller = event.caller or self.caller
             return self._serve(event, has_task=has_task)
         wait = self._act(event)
         return None if wait is None else self._drain_channel(wait)
 
-    def _act(self, event: Event) -> Awaitable[None] | None:
+    def _act(self, event: events.Event) -> Awaitable[None] | None:
         """Handle an event that is no request; return what sending a reply returned."""
-        if isinstance(event, Replied):
+        if isinstance(event, events.Replied):
             self.waiting.replied(event)
-        elif isinstance(event, Notified):
+        elif isinstance(event, events.Notified):
             self._notice(event)
-        elif isinstance(event, Answered):
+        elif isinstance(event, events.Answered):
             return self.channel.send(Frame(event.reply, event.id, True, event.code))
-        elif isinstance(event, Cancelled):
+        elif isinstance(event, events.Cancelled):
             self._withdraw_work(event)
-        elif isinstance(event, Batch):
+        elif isinstance(event, events.Batch):
             return self._batch(event)
-        elif isinstance(event, Ignored):
+        elif isinstance(event, events.Ignored):
             self.ignored += 1
             log.debug("ignored: %s", event.reason)
         return None
 
-    def _notice(self, event: Notified) -> None:
+    def _notice(self, event: events.Notified) -> None:
         if isinstance(event.params, ProgressNotificationParams):
             self._detach(call_safely(event.method.name, self.waiting.report_progress_to, event.params))
         elif self.on_notified is not None:
@@ -270,7 +251,7 @@ class Connection(Generic[S]):
             return
         self.tasks.start(await_safely(result))
 
-    def _withdraw_work(self, event: Cancelled) -> None:
+    def _withdraw_work(self, event: events.Cancelled) -> None:
         request = event.request
         log.debug("%s was cancelled: %s", request.method.name, event.reason)
         if request.on_cancel is not None:
@@ -293,15 +274,15 @@ class Connection(Generic[S]):
         finally:
             self._unread -= 1
 
-    def _batch(self, batch: Batch) -> Awaitable[None] | None:
+    def _batch(self, batch: events.Batch) -> Awaitable[None] | None:
         wait = None
-        answers = [event for event in batch.events if isinstance(event, Answered)]
+        answers = [event for event in batch.events if isinstance(event, events.Answered)]
         replies = self._serve_batch(batch, len(answers))
         for event in batch.events:
-            if isinstance(event, Answered):
+            if isinstance(event, events.Answered):
                 if (frame := replies.add(event.reply)) is not None:
                     wait = self.channel.send(Frame(frame))
-            elif not isinstance(event, Request):
+            elif not isinstance(event, events.Request):
                 self._act(event)
         return wait
 
@@ -319,7 +300,7 @@ class Connection(Generic[S]):
     ) -> Coroutine[Any, Any, None]:
         """Handle a message in the caller's task, for transports with one request per message (``channel.Peer``)."""
         event = self.session.take(message, params)
-        if type(event) is Request:
+        if type(event) is events.Request:
             event.on_wait, event.pass_on = waits, pass_on
             if (caller := caller or self.caller) is not None:
                 event.caller = caller
@@ -328,7 +309,7 @@ class Connection(Generic[S]):
             return self._serve(event)
         return self._carry_out_actions(event)
 
-    async def _carry_out_actions(self, event: Event) -> None:
+    async def _carry_out_actions(self, event: events.Event) -> None:
         if (wait := self._act(event)) is not None:
             await self._drain_channel(wait)
 
@@ -345,7 +326,7 @@ class Connection(Generic[S]):
 
     # --- requests of the peer -----------------------------------------------------------------------------------
 
-    async def _serve(self, request: Request, *, has_task: bool = False) -> None:
+    async def _serve(self, request: events.Request, *, has_task: bool = False) -> None:
         """Run a request's handler and reply, with an error if it raises. ``has_task``: in a task of its own."""
         if request.cancelled:
             # In a batch it may have been cancelled before its turn.
@@ -354,7 +335,9 @@ class Connection(Generic[S]):
             is_full = len(self.session.incoming) + self._unread > self._max_served
             if is_full or len(self.suspended) >= self._max_served:
                 # A cancelled request is no longer open, but its handler may still be cleaning up.
-                raise InvalidRequest(f"Too many requests at once: {self._max_served} are open already; try again later")
+                raise errors.InvalidRequest(
+                    f"Too many requests at once: {self._max_served} are open already; try again later"
+                )
             handler = self._handlers.get(request.method.name) or self._handlers[OTHERS]
             outcome = handler(request, self)
             if isinstance(outcome, CoroutineType):
@@ -368,7 +351,9 @@ class Connection(Generic[S]):
                 return
             wait = self.reply(request, outcome)
         except asyncio.CancelledError:
-            wait = None if self.is_over else self.reply_error(request, InternalError("The request was abandoned"))
+            wait = (
+                None if self.is_over else self.reply_error(request, errors.InternalError("The request was abandoned"))
+            )
             if self.tasks.is_stopped_by_others(asyncio.current_task()):
                 raise
         except Exception as error:
@@ -379,23 +364,23 @@ class Connection(Generic[S]):
         if wait is not None:
             await self._drain_channel(wait)
 
-    def _serve_batch(self, batch: Batch, answered: int) -> BatchReplies:
+    def _serve_batch(self, batch: events.Batch, answered: int) -> events.BatchReplies:
         """Serve the requests of a batch, each in a task; ``answered`` of its messages have their replies already."""
-        requests = [event for event in batch.events if isinstance(event, Request)]
-        replies = BatchReplies(len(requests) + answered)
+        requests = [event for event in batch.events if isinstance(event, events.Request)]
+        replies = events.BatchReplies(len(requests) + answered)
         for request in requests:
             request.batch, request.caller = replies, request.caller or self.caller
             self.tasks.start(self._serve(request, has_task=True))
         return replies
 
-    def _waits(self, request: Request) -> None:
+    def _waits(self, request: events.Request) -> None:
         task = self._note_task(request)
         if request.on_wait is not None:
             request.on_wait()
         if self._reader is not None:
             self._reader.hand_over(task)
 
-    def _note_task(self, request: Request) -> asyncio.Task[Any]:
+    def _note_task(self, request: events.Request) -> asyncio.Task[Any]:
         """Register the current task, so that cancelling the request cancels it."""
         task = asyncio.current_task()
         if task is None:
@@ -404,7 +389,7 @@ class Connection(Generic[S]):
         self.suspended[request] = task, self.waiting.pause() if self._stops_clock else ()
         return task
 
-    def _resume_reading(self, request: Request) -> None:
+    def _resume_reading(self, request: events.Request) -> None:
         task, paused = self.suspended.pop(request)
         if getattr(request.on_cancel, "func", None) == self.tasks.stop:
             # A handler that waited and then left its reply to other code has set another function.
@@ -415,23 +400,23 @@ class Connection(Generic[S]):
 
     # --- replies ------------------------------------------------------------------------------------------------
 
-    def reply(self, request: Request, result: Wire | Raw) -> Awaitable[None] | None:
+    def reply(self, request: events.Request, result: Wire | Raw) -> Awaitable[None] | None:
         """Send a result, or an error if it cannot be encoded; nothing if the request was cancelled or answered."""
         try:
             data = self.session.reply(request, result)
-        except NotInRevision as error:
-            return self.reply_error(request, InternalError(f"The result cannot be sent: {error}"))
+        except errors.NotInRevision as error:
+            return self.reply_error(request, errors.InternalError(f"The result cannot be sent: {error}"))
         except Exception as error:
             return self.reply_error(request, error)
         if request.on_end is not None:
             request.on_end(request, result)
         return self._send_reply(request, data)
 
-    def reply_error(self, request: Request, error: BaseException) -> Awaitable[None] | None:
+    def reply_error(self, request: events.Request, error: BaseException) -> Awaitable[None] | None:
         """Reply with an error; any but our own ``PeerError`` is logged, and its text is not sent."""
         if isinstance(error, ExceptionGroup):
             error = cause_of(cast("ExceptionGroup[Exception]", error))
-        if not request.cancelled and (not isinstance(error, PeerError) or error.remote):
+        if not request.cancelled and (not isinstance(error, errors.PeerError) or error.remote):
             log.error("%s failed", request.method.name, exc_info=error)
         data = self.session.reply_error(request, error)
         if request.on_end is not None:
@@ -439,7 +424,7 @@ class Connection(Generic[S]):
         drop_frames(error)
         return self._send_reply(request, data)
 
-    def _send_reply(self, request: Request, data: bytes | None) -> Awaitable[None] | None:
+    def _send_reply(self, request: events.Request, data: bytes | None) -> Awaitable[None] | None:
         """Send the encoded reply to a request, or nothing if it is ``None``."""
         if request.children:
             self._end_children(request)
@@ -466,7 +451,11 @@ class Connection(Generic[S]):
     # --- our requests -------------------------------------------------------------------------------------------
 
     async def request(
-        self, outgoing: Outgoing, *, timeout: float | TimeLeft | None = None, on_progress: OnProgress | None = None
+        self,
+        outgoing: events.Outgoing,
+        *,
+        timeout: float | TimeLeft | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Raw:
         """Send a request that the session opened; return the result, undecoded, within ``timeout`` seconds."""
         if self.gone is not None:
@@ -483,23 +472,23 @@ class Connection(Generic[S]):
             self._give_up(outgoing.id, "the caller no longer waits")
             waiter.let_go()
             raise
-        except ConnectionClosed:
+        except errors.ConnectionClosed:
             self.session.cancel(outgoing.id)
             raise
         finally:
             self.waiting.end(waiter)
 
-    def send(self, data: bytes, request: Request | None = None) -> Awaitable[None] | None:
+    def send(self, data: bytes, request: events.Request | None = None) -> Awaitable[None] | None:
         """Send an encoded notification; ``request`` is the peer's request it belongs to."""
         wait = self._room = self.channel.send(Frame(data, request.id if request is not None else None))
         return wait
 
-    def abandon(self, id: int | str, error: AntiphonError) -> None:
+    def abandon(self, id: int | str, error: errors.AntiphonError) -> None:
         """Give up a request of ours: the peer is told to stop, and the caller gets ``error``."""
         self._give_up(id, str(error))
         self.waiting.fail(id, error)
 
-    def _expired(self, outgoing: Outgoing) -> None:
+    def _expired(self, outgoing: events.Outgoing) -> None:
         self._give_up(outgoing.id, "the deadline passed")
 
     def _give_up(self, id: int | str, reason: str) -> None:
@@ -515,10 +504,10 @@ class Connection(Generic[S]):
         finally:
             room.cancel()
 
-    def _end_children(self, request: Request) -> None:
+    def _end_children(self, request: events.Request) -> None:
         """Give up the asks that belong to a request."""
         for id in list(request.children or ()):
-            self.abandon(id, LocalProtocolError("The request this ask belongs to has ended"))
+            self.abandon(id, errors.LocalProtocolError("The request this ask belongs to has ended"))
 
     async def _drain_channel(self, wait: Awaitable[None]) -> None:
         """Wait until the peer has read what it was sent; a peer that reads nothing for long is gone."""
@@ -526,4 +515,4 @@ class Connection(Generic[S]):
             async with asyncio.timeout(_STALL):
                 await wait
         except TimeoutError:
-            self._end(lambda: ConnectionClosed(f"The peer read nothing for {_STALL:g} s"))
+            self._end(lambda: errors.ConnectionClosed(f"The peer read nothing for {_STALL:g} s"))

@@ -15,17 +15,9 @@ from typing import Any, cast
 
 from msgspec import structs
 
+from antiphon import errors
 from antiphon.client.client import Client, OnProgress
 from antiphon.client.remote_skill import RemoteSkill
-from antiphon.errors import (
-    InternalError,
-    InvalidParams,
-    MethodNotFound,
-    PeerError,
-    Rejected,
-    ResultInvalid,
-    SkillInvalid,
-)
 from antiphon.gateway.extensions import choose_extensions
 from antiphon.gateway.group import PrincipalGroup
 from antiphon.gateway.held_subscriptions import MAX_WATCHED
@@ -175,7 +167,7 @@ async def _make_call(
         else:
             outcome = result.read
         return request.pass_on(result)
-    except Rejected as error:
+    except errors.Rejected as error:
         data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
         if data.get("reason") == "pending":
             id = str(data["id"])
@@ -190,10 +182,10 @@ async def _make_call(
         return outcome
     except UpstreamUnavailable as error:
         return fail_tool(str(error))
-    except ResultInvalid as error:
+    except errors.ResultInvalid as error:
         outcome = fail_tool(str(error))
         return outcome
-    except PeerError as error:
+    except errors.PeerError as error:
         outcome = fail_tool(error.message)
         raise
     finally:
@@ -247,7 +239,7 @@ async def _get_skill(group: PrincipalGroup, request: ServerRequest) -> GetSkillR
     entry: Skill = result.read.skill
     problem = find_entry_problem(entry) if entry.uri == uri else "it is that of another skill"
     if problem is not None:
-        raise InternalError(f"The server's entry of {request.params.uri} cannot be used: {problem}")
+        raise errors.InternalError(f"The server's entry of {request.params.uri} cannot be used: {problem}")
     group.upstreams[server].skills.hold(entry)
     return request.pass_on(result.changed(structs.replace(result.read, skill=rewrite_entry(entry, word))))
 
@@ -275,8 +267,8 @@ async def _read_skill_file(
 
     try:
         await (fetch(uri) if entry is None else RemoteSkill(entry, fetch).read(uri))
-    except SkillInvalid as error:
-        raise InternalError(f"{error}; if the server has changed it, skills/get has the present entry") from None
+    except errors.SkillInvalid as error:
+        raise errors.InternalError(f"{error}; if the server has changed it, skills/get has the present entry") from None
     [result] = received
     contents = [structs.replace(each, uri=make_outer_uri(word, each.uri)) for each in result.read.contents]
     return request.pass_on(result.changed(structs.replace(result.read, contents=contents)))
@@ -299,8 +291,8 @@ async def _complete_argument(group: PrincipalGroup, request: ServerRequest) -> C
         owned = await group.template(ref.uri)
     try:
         return await _make_request(group, owned.server, request, params)
-    except PeerError as error:
-        if error.code != MethodNotFound.CODE:
+    except errors.PeerError as error:
+        if error.code != errors.MethodNotFound.CODE:
             raise
         # The gateway declares completion for all servers, so one without it suggests nothing.
         return CompleteResult(completion=Completion(values=[]))
@@ -318,7 +310,7 @@ async def _listen_to_servers(group: PrincipalGroup, request: ServerRequest, call
     granted: list[str] = []
     async with AsyncExitStack() as held:
         for uri in list(wanted.resource_subscriptions or ())[:MAX_WATCHED]:
-            with suppress(PeerError):
+            with suppress(errors.PeerError):
                 await held.enter_async_context(group.watches.held(uri))
                 granted.append(uri)
         changed = structs.replace(wanted, resource_subscriptions=granted or None)
@@ -371,7 +363,7 @@ async def _cancel_task(group: PrincipalGroup, request: ServerRequest) -> EmptyRe
 def _find_own_task(group: PrincipalGroup, request: ServerRequest) -> OwnedTask:
     """Return the task that a request is about."""
     if not request.is_modern:
-        raise MethodNotFound(f"Method not found: {request.method}")
+        raise errors.MethodNotFound(f"Method not found: {request.method}")
     check_declared(request.ctx.request.capabilities)
     return group.tasks.owned(request.params.task_id)
 
@@ -381,14 +373,14 @@ async def _of_task(group: PrincipalGroup, request: ServerRequest) -> Received:
     given: str = request.params.task_id
     owned = _find_own_task(group, request)
     if (upstream := group.upstreams.get(owned.server)) is None:
-        raise InvalidParams(f"Unknown task: {owned.server!r} is no longer configured")
+        raise errors.InvalidParams(f"Unknown task: {owned.server!r} is no longer configured")
     try:
         return await _send_request(upstream, request, structs.replace(request.params, task_id=owned.id), tasks=True)
     except UpstreamUnavailable as error:
-        raise InternalError(str(error)) from None
-    except PeerError as error:
+        raise errors.InternalError(str(error)) from None
+    except errors.PeerError as error:
         # The client knows the task by the gateway's id, not by the server's.
-        raise PeerError(error.message.replace(owned.id, given), code=error.code, data=error.data) from None
+        raise errors.PeerError(error.message.replace(owned.id, given), code=error.code, data=error.data) from None
 
 
 SERVED: Mapping[str, Callable[[PrincipalGroup, ServerRequest], Awaitable[Any]]] = {
@@ -438,7 +430,7 @@ async def _ask_server(
     try:
         return await _send_request(group.upstreams[server], request, params, received)
     except UpstreamUnavailable as error:
-        raise InternalError(str(error)) from None
+        raise errors.InternalError(str(error)) from None
 
 
 async def _send_request(
@@ -471,8 +463,8 @@ async def _send_request(
             return _explain_result(await use(None), causes(request))
         async with report_progress(request.ctx, upstream.describe_start) as report:
             return _explain_result(await use(report), causes(request))
-    except PeerError as error:
-        if isinstance(error, Rejected) and not error.remote:
+    except errors.PeerError as error:
+        if isinstance(error, errors.Rejected) and not error.remote:
             raise
         raise _copy_error(error, causes(request)) from None
     finally:
@@ -487,10 +479,10 @@ def _explain_result(result: Received, why: str) -> Received:
     return result.changed(structs.replace(read, content=[*read.content, TextContent(text=f"{_UNANSWERED}: {why}")]))
 
 
-def _copy_error(error: PeerError, why: str = "") -> PeerError:
+def _copy_error(error: errors.PeerError, why: str = "") -> errors.PeerError:
     """Copy an error of a server behind the gateway, because an error marked as remote is never sent to a peer."""
     message = f"{error.message} ({_UNANSWERED}: {why})" if why else error.message
-    return PeerError(message, code=error.code, data=error.data)
+    return errors.PeerError(message, code=error.code, data=error.data)
 
 
 def fail_tool(text: str) -> CallToolResult:

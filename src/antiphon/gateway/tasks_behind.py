@@ -22,15 +22,8 @@ from typing import Any
 
 from msgspec import DecodeError, Raw, Struct, structs
 
+from antiphon import errors
 from antiphon.client.task import ENDS
-from antiphon.errors import (
-    AntiphonError,
-    ConnectionClosed,
-    InternalError,
-    InvalidParams,
-    PeerError,
-    RemoteProtocolError,
-)
 from antiphon.gateway.terms import GatewayTerms
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
 from antiphon.machine.asyncio_tasks import end_tasks
@@ -105,7 +98,7 @@ class TasksBehind:
         """
         task: Task = made.read
         if len(task.task_id) > MAX_ID:
-            raise RemoteProtocolError(f"the id of a task has more than {MAX_ID} characters")
+            raise errors.RemoteProtocolError(f"the id of a task has more than {MAX_ID} characters")
         if self._answered_here:
             # In a context of its own, because the asks of a task belong to no request of a client.
             work = asyncio.get_running_loop().create_task(self._follow(upstream, task.task_id, tool), context=Context())
@@ -133,12 +126,12 @@ class TasksBehind:
             InvalidParams: it is forgotten.
         """
         if (work := self._waiting.get(id)) is None:
-            raise InvalidParams("Unknown task: there is none with this id, or its time is over")
+            raise errors.InvalidParams("Unknown task: there is none with this id, or its time is over")
         said: dict[str, Any] = self._describe_waiting()
         if work.cancelled():
             said["status"] = "cancelled"
         elif work.done() and (error := work.exception()) is not None:
-            failure = error if isinstance(error, PeerError) else InternalError("The call failed")
+            failure = error if isinstance(error, errors.PeerError) else errors.InternalError("The call failed")
             said |= {"status": "failed", "error": ErrorObject(code=failure.code, message=failure.message)}
         elif work.done():
             said |= {"status": "completed", "status_message": None, "result": Raw(encode_value(work.result()))}
@@ -166,9 +159,9 @@ class TasksBehind:
             sealed = urlsafe_b64decode(id.encode("ascii"))
             if urlsafe_b64encode(sealed).decode() == id:
                 return decode_wire(self._seal.open_bytes(sealed, self._bound_to), OwnedTask)
-        except (InvalidParams, ValueError, DecodeError):
+        except (errors.InvalidParams, ValueError, DecodeError):
             pass
-        raise InvalidParams("Unknown task: there is none with this id, or its time is over")
+        raise errors.InvalidParams("Unknown task: there is none with this id, or its time is over")
 
     def shown(self, received: Received, id: str) -> Received:
         """Return the state of a task as the client sees it, under the gateway's id."""
@@ -195,7 +188,7 @@ class TasksBehind:
                 owned = self.owned(id)
                 async with looking, upstreams[owned.server].running() as client:
                     return self.shown(await client.task(owned.id).look(), id)
-            except (AntiphonError, KeyError) as error:
+            except (errors.AntiphonError, KeyError) as error:
                 log.debug("a task cannot be listened to: %s", error)
                 return None
 
@@ -239,10 +232,10 @@ class TasksBehind:
                             told = bytes(shown.raw)
                             self._told(shown)
                 return
-            except (UpstreamUnavailable, ConnectionClosed) as error:
+            except (UpstreamUnavailable, errors.ConnectionClosed) as error:
                 # A server that stores its tasks may have been started again, and continue the task.
                 log.info("%s: a task is listened to again: %s", upstream.name, error)
-            except AntiphonError as error:
+            except errors.AntiphonError as error:
                 log.warning("%s: a task is no longer listened to: %s", upstream.name, error)
                 return
             await asyncio.sleep(_AGAIN)
@@ -252,5 +245,5 @@ class TasksBehind:
             async with asyncio.timeout(LONGEST), upstream.running() as client:
                 async for _ in client.task(id, tool=tool):
                     pass
-        except (AntiphonError, TimeoutError) as error:
+        except (errors.AntiphonError, TimeoutError) as error:
             log.warning("%s: a task is no longer followed: %s", upstream.name, error)

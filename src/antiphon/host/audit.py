@@ -18,18 +18,7 @@ from typing import TypedDict, Unpack
 import msgspec
 
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.store import chain
-from antiphon.host.store.ask_rows import (
-    MAX_TRAIL,
-    AskKey,
-    AskRow,
-    Sought,
-    SpentKey,
-    SpentRow,
-    add_spending,
-    decode_records,
-    gather_rows,
-)
+from antiphon.host.store import ask_rows, chain
 from antiphon.host.store.base import Change, Store
 from antiphon.host.store.chain import Record, Step
 from antiphon.host.store.memory_store import MemoryStore
@@ -200,7 +189,7 @@ class Audit:
         noted = chain.group_known_heads([known] if isinstance(known, chain.Head) else known or ())
         kept = await self._store.head()
         spent, counted = await self._store.spending()
-        sums: dict[SpentKey, SpentRow] = {}
+        sums: dict[ask_rows.SpentKey, ask_rows.SpentRow] = {}
         head, after = chain.Head(), 0
         while page := await self._store.entries(after, _PAGE):
             if after == 0 and self._store.bounded:
@@ -210,7 +199,7 @@ class Audit:
             if fault is not None:
                 return Proof(records=head.seq, head=head, fault=fault)
             after = page[-1].seq
-            add_spending(sums, (record for seq, record in decode_records(page) if seq <= counted))
+            ask_rows.add_spending(sums, (record for seq, record in ask_rows.decode_records(page) if seq <= counted))
         # Records added while we read come after the end that we started from.
         if head.seq < kept.seq or (head.seq == kept.seq and head.hash != kept.hash):
             return Proof(records=head.seq, head=head, fault=_describe_cut(head, kept))
@@ -226,43 +215,45 @@ class Audit:
     async def _other_keys(self, page: Sequence[chain.Entry]) -> chain.Fault | None:
         """Compare what records are found by with the records; return the first difference."""
         keys = {key.seq: key for key in await self._store.record_keys(page[0].seq - 1, len(page))}
-        wrong = (seq for seq, record in decode_records(page) if keys.get(seq) != chain.key_of(seq, record))
+        wrong = (seq for seq, record in ask_rows.decode_records(page) if keys.get(seq) != chain.key_of(seq, record))
         seq = next(wrong, None)
         return None if seq is None else chain.Fault(seq=seq, problem="the record is found by other values than its own")
 
     async def _other_history(self) -> chain.Fault | None:
         """Compare the history with the records; return the first difference."""
         shown, is_shortened = 0, False
-        found = await self._store.asks(Sought())
+        found = await self._store.asks(ask_rows.Sought())
         gathered = found.gathered
         while rows := found.rows:
             entries = await self._store.entries_at([seq for row in rows for seq in row.trail])
-            made: dict[AskKey, AskRow] = {}
-            gather_rows(made, decode_records(entries))
+            made: dict[ask_rows.AskKey, ask_rows.AskRow] = {}
+            ask_rows.gather_rows(made, ask_rows.decode_records(entries))
             for row in rows:
-                same = made.get(AskKey(row.host, row.ask))
-                if len(row.trail) >= MAX_TRAIL:
+                same = made.get(ask_rows.AskKey(row.host, row.ask))
+                if len(row.trail) >= ask_rows.MAX_TRAIL:
                     # The row does not list all of its records, so that they cannot make it again.
                     is_shortened = True
                 elif same is None or msgspec.structs.replace(same, quoted="") != row:
                     return chain.Fault(seq=row.seq, problem="the history shows its ask otherwise than the records")
                 shown += sum(seq <= gathered for seq in row.trail)
-            found = await self._store.asks(Sought(before=rows[-1].seq))
+            found = await self._store.asks(ask_rows.Sought(before=rows[-1].seq))
         if shown != gathered and not is_shortened:
             return chain.Fault(seq=gathered, problem=f"the history shows {shown} of the records up to it")
         return None
 
-    async def spending(self) -> list[SpentRow]:
+    async def spending(self) -> list[ask_rows.SpentRow]:
         """Sum up what was spent, by day, server and model."""
         rows, _ = await self._store.spending()
         return sorted(rows, key=_key_of)
 
 
-def _key_of(row: SpentRow) -> SpentKey:
-    return SpentKey(row.day, row.identity, row.model)
+def _key_of(row: ask_rows.SpentRow) -> ask_rows.SpentKey:
+    return ask_rows.SpentKey(row.day, row.identity, row.model)
 
 
-def _other_sums(sums: Mapping[SpentKey, SpentRow], shown: Sequence[SpentRow], counted: int) -> chain.Fault | None:
+def _other_sums(
+    sums: Mapping[ask_rows.SpentKey, ask_rows.SpentRow], shown: Sequence[ask_rows.SpentRow], counted: int
+) -> chain.Fault | None:
     """Compare the sums of spending with those of the records."""
     kept = {_key_of(row): row for row in shown}
     wrong = min((key for key in kept.keys() | sums.keys() if kept.get(key) != sums.get(key)), default=None)

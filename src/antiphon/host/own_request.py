@@ -13,18 +13,12 @@ from typing import Protocol, TypedDict
 import msgspec
 
 from antiphon.errors import ConfigError
+from antiphon.wire import sampling
 from antiphon.wire.content import SamplingContent, TextContent
 from antiphon.wire.origin import Origin
-from antiphon.wire.sampling import (
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ModelPreferences,
-    SamplingMessage,
-    ToolChoice,
-)
 from antiphon.wire.tools import Tool
 
-Messages = str | Sequence[str | SamplingMessage] | CreateMessageRequestParams
+Messages = str | Sequence[str | sampling.SamplingMessage] | sampling.CreateMessageRequestParams
 """A text of the user, several texts and messages, or a whole request."""
 
 PERSON = "person:own"
@@ -47,7 +41,7 @@ class OwnAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     ask: str
     """The id under which the audit has it."""
-    result: CreateMessageResult
+    result: sampling.CreateMessageResult
     model: str
     """The name of the model that answered, as the user calls it."""
     money: int | None = None
@@ -67,13 +61,13 @@ class OwnAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class Asker(Protocol):
     """A host that a person can ask."""
 
-    async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
+    async def offers(self, params: sampling.CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
         """Return the models that may answer a request, the first choice first; see ``Host.offers``."""
         ...
 
     async def complete(
         self,
-        messages: CreateMessageRequestParams,
+        messages: sampling.CreateMessageRequestParams,
         *,
         identity: str = "",
         by: str | None = None,
@@ -90,28 +84,28 @@ class RunMembers(TypedDict, total=False):
     system_prompt: str
     temperature: float
     stop_sequences: Sequence[str]
-    model_preferences: ModelPreferences
+    model_preferences: sampling.ModelPreferences
 
 
 class OwnMembers(RunMembers, total=False):
     """Members of the request that ``Host.complete`` makes."""
 
     tools: Sequence[Tool]
-    tool_choice: ToolChoice
+    tool_choice: sampling.ToolChoice
 
 
-def make_request(messages: Messages, members: OwnMembers | RunMembers) -> CreateMessageRequestParams:
+def make_request(messages: Messages, members: OwnMembers | RunMembers) -> sampling.CreateMessageRequestParams:
     """Make the params of an own request; raise ``ConfigError`` if members are given beside whole params."""
-    if isinstance(messages, CreateMessageRequestParams):
+    if isinstance(messages, sampling.CreateMessageRequestParams):
         if members:
             raise ConfigError(f"the request that was given has its own {', '.join(members)}")
         return messages
     several = [messages] if isinstance(messages, str) else messages
     said = [
-        SamplingMessage(role="user", content=TextContent(text=each)) if isinstance(each, str) else each
+        sampling.SamplingMessage(role="user", content=TextContent(text=each)) if isinstance(each, str) else each
         for each in several
     ]
-    usual = CreateMessageRequestParams(messages=said, max_tokens=MAX_TOKENS)
+    usual = sampling.CreateMessageRequestParams(messages=said, max_tokens=MAX_TOKENS)
     return msgspec.structs.replace(usual, **members)
 
 

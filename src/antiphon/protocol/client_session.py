@@ -12,47 +12,25 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Raw, structs
 
-from antiphon.errors import (
-    InvalidParams,
-    InvalidRequest,
-    LocalProtocolError,
-    MethodNotFound,
-    NotInRevision,
-    PeerError,
-    RemoteProtocolError,
-)
+from antiphon import errors
 from antiphon.protocol.capabilities import declares_capability, declares_extension, missing_for_ask, offers_method
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Replied, Request
 from antiphon.protocol.session import PeerSession, Phase, read_params, shorten_text
-from antiphon.wire.common import (
-    CLIENT_CAPABILITIES,
-    CLIENT_INFO,
-    LOG_LEVEL,
-    PROGRESS_TOKEN,
-    PROTOCOL_VERSION,
-    SERVER_INFO,
-    ClientCapabilities,
-    Implementation,
-    NotificationParams,
-    RequestMeta,
-    RequestParams,
-    Wire,
-)
+from antiphon.wire import common, lifecycle
 from antiphon.wire.envelope import Envelope, RequestId, encode_value, prepend_members, result_frame
-from antiphon.wire.lifecycle import (
-    CancelledNotificationParams,
-    DiscoverResult,
-    InitializeRequestParams,
-    InitializeResult,
-    ServerCapabilities,
-)
 from antiphon.wire.logging import LoggingLevel
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import MAX_NAME, METHODS, MethodSpec, Side, unknown_request
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, Revision, find_revision
 from antiphon.wire.task import TASKS
 
-_SESSION_WRITES = {PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL}
+_SESSION_WRITES = {
+    common.PROGRESS_TOKEN,
+    common.PROTOCOL_VERSION,
+    common.CLIENT_INFO,
+    common.CLIENT_CAPABILITIES,
+    common.LOG_LEVEL,
+}
 """Members of ``_meta`` that the session sets; callers cannot."""
 
 
@@ -62,15 +40,15 @@ _READY = Phase.READY
 _FOR_TASKS: Mapping[str, Any] = {TASKS: {}}
 
 
-def is_modern_error(error: PeerError) -> bool:
+def is_modern_error(error: errors.PeerError) -> bool:
     """Return whether an error reply to the probe is of a modern server: only these use -32020 to -32022."""
     return -32022 <= error.code <= -32020
 
 
-def _read_server_info(meta: dict[str, Any] | None) -> Implementation | None:
+def _read_server_info(meta: dict[str, Any] | None) -> common.Implementation | None:
     """Read the server's name and version; ``None`` if they cannot be read."""
     try:
-        return msgspec.convert((meta or {}).get(SERVER_INFO), Implementation | None)
+        return msgspec.convert((meta or {}).get(common.SERVER_INFO), common.Implementation | None)
     except msgspec.ValidationError:
         return None
 
@@ -84,12 +62,12 @@ class ClientSession(PeerSession):
 
     side: ClassVar[Side] = "client"
 
-    def __init__(self, info: Implementation, capabilities: ClientCapabilities) -> None:
+    def __init__(self, info: common.Implementation, capabilities: common.ClientCapabilities) -> None:
         super().__init__()
         self.phase = Phase.NEW
-        self.server_info: Implementation | None = None
+        self.server_info: common.Implementation | None = None
         """Name and version that the server declares; not verified."""
-        self.server_capabilities = ServerCapabilities()
+        self.server_capabilities = lifecycle.ServerCapabilities()
         self._sendable: set[str] = set()
         """Methods that the agreed revision has and the server declared, as far as they were looked up."""
         self.instructions: str | None = None
@@ -112,11 +90,11 @@ class ClientSession(PeerSession):
         meta = self._meta_for(wanted)
         return self._open(METHODS["server/discover"], b'{"_meta":%b}' % encode_value(meta), None)
 
-    def handle_discovery(self, result: DiscoverResult, allowed: tuple[Revision, ...]) -> Revision | None:
+    def handle_discovery(self, result: lifecycle.DiscoverResult, allowed: tuple[Revision, ...]) -> Revision | None:
         """Handle the answer to the probe; return the modern revision, or ``None`` if a handshake is needed."""
         both = [one for one in allowed if one.name in result.supported_versions]
         if not both:
-            raise RemoteProtocolError(
+            raise errors.RemoteProtocolError(
                 f"No common protocol revision: the server speaks {', '.join(result.supported_versions) or 'none'}, "
                 f"we allow {', '.join(one.name for one in allowed)}"
             )
@@ -131,26 +109,30 @@ class ClientSession(PeerSession):
     def initialize(self, wanted: Revision = LATEST_LEGACY) -> Outgoing:
         """Begin the handshake of the legacy revisions, proposing ``wanted``."""
         if self.phase is not Phase.NEW or any(each.method.name == "initialize" for each in self.outgoing.values()):
-            raise LocalProtocolError("initialize may be sent once")
-        params = InitializeRequestParams(
+            raise errors.LocalProtocolError("initialize may be sent once")
+        params = lifecycle.InitializeRequestParams(
             protocol_version=wanted.name, capabilities=self._capabilities, client_info=self._info
         )
         return self._open(METHODS["initialize"], encode_value(wanted.lower(params)), None)
 
-    def handle_initialized(self, result: InitializeResult, allowed: tuple[Revision, ...]) -> bytes:
+    def handle_initialized(self, result: lifecycle.InitializeResult, allowed: tuple[Revision, ...]) -> bytes:
         """Handle the answer to ``initialize``; return the notification that completes the handshake."""
         agreed = find_revision(result.protocol_version)
         if agreed is None or agreed.modern or agreed not in allowed:
-            raise RemoteProtocolError(
+            raise errors.RemoteProtocolError(
                 f"The server answered with protocol revision {result.protocol_version!r}; "
                 f"we allow {', '.join(one.name for one in allowed)}"
             )
         self._become(agreed, result.capabilities, result.server_info, result.instructions)
         self.phase = Phase.READY
-        return self.notify(METHODS["notifications/initialized"], NotificationParams())
+        return self.notify(METHODS["notifications/initialized"], common.NotificationParams())
 
     def _become(
-        self, agreed: Revision, capabilities: ServerCapabilities, info: Implementation | None, instructions: str | None
+        self,
+        agreed: Revision,
+        capabilities: lifecycle.ServerCapabilities,
+        info: common.Implementation | None,
+        instructions: str | None,
     ) -> None:
         self.revision = agreed
         self.server_capabilities = capabilities
@@ -159,8 +141,8 @@ class ClientSession(PeerSession):
         self.server_info = info
         self.instructions = instructions
 
-    def _meta_for(self, wanted: Revision) -> RequestMeta:
-        return RequestMeta(
+    def _meta_for(self, wanted: Revision) -> common.RequestMeta:
+        return common.RequestMeta(
             protocol_version=wanted.name,
             client_info=self._info,
             client_capabilities=wanted.lower(self._capabilities),
@@ -190,7 +172,7 @@ class ClientSession(PeerSession):
     def request(
         self,
         spec: MethodSpec,
-        params: Wire,
+        params: common.Wire,
         *,
         wants_progress: bool = False,
         meta: dict[str, Any] | None = None,
@@ -207,7 +189,7 @@ class ClientSession(PeerSession):
         """
         agreed = self.revision
         if agreed is None or self.phase is not _READY:
-            raise LocalProtocolError(f"{spec.name} cannot be sent before the session is open")
+            raise errors.LocalProtocolError(f"{spec.name} cannot be sent before the session is open")
         if spec.name not in self._sendable:
             self._check_sendable(spec, agreed)
         if getattr(params, "meta", None) is not None:
@@ -220,17 +202,17 @@ class ClientSession(PeerSession):
             own = self._meta_declaring(extensions, agreed)
         members = self._meta_members(id, wants_progress, meta, own)
         if log_level is not None and agreed.modern and self.log_level is None:
-            members = b'%b,"%b":"%b"' % (members, LOG_LEVEL.encode(), log_level.encode())
+            members = b'%b,"%b":"%b"' % (members, common.LOG_LEVEL.encode(), log_level.encode())
         if members:
             encoded = prepend_members(b'"_meta":{%b}' % members, encoded)
         return self._open(spec, encoded, None, id=id, wants_progress=wants_progress)
 
     def _check_sendable(self, spec: MethodSpec, agreed: Revision) -> None:
         if not spec.note_sender("client", agreed.name):
-            raise NotInRevision(f"revision {agreed.name} has no {spec.name}")
+            raise errors.NotInRevision(f"revision {agreed.name} has no {spec.name}")
         if not offers_method(self.server_capabilities, spec, agreed):
             needed = spec.extension or spec.needs
-            raise MethodNotFound(f"The server does not offer {needed}, so {spec.name} was not sent")
+            raise errors.MethodNotFound(f"The server does not offer {needed}, so {spec.name} was not sent")
         self._sendable.add(spec.name)
 
     def _meta_members(self, id: int, wants_progress: bool, meta: dict[str, Any] | None, members: bytes) -> bytes:
@@ -260,13 +242,13 @@ class ClientSession(PeerSession):
     def _is_modern(self) -> bool:
         return self.revision is not None and self.revision.modern
 
-    def _refuse(self, id: RequestId | None, error: PeerError) -> Event:
+    def _refuse(self, id: RequestId | None, error: errors.PeerError) -> Event:
         if self._is_modern:
             # 2026-07-28 basic/transports/stdio: "The client MUST NOT write JSON-RPC responses."
             return Ignored(f"not answered, since this revision forbids it: {error.message}")
         return super()._refuse(id, error)
 
-    def _request(self, envelope: Envelope, id: RequestId, method: str, params: RequestParams | None) -> Event:
+    def _request(self, envelope: Envelope, id: RequestId, method: str, params: common.RequestParams | None) -> Event:
         if (failed := self._fail_sent_back(envelope, id)) is not None:
             return failed
         if self._is_modern:
@@ -274,7 +256,7 @@ class ClientSession(PeerSession):
             return Ignored(f"the server sent the request {shorten_text(method)}, which this revision forbids")
         try:
             return self._accept(envelope, id, method)
-        except PeerError as error:
+        except errors.PeerError as error:
             return self._refuse(id, error)
 
     def _accept(self, envelope: Envelope, id: RequestId, method: str) -> Event:
@@ -283,13 +265,13 @@ class ClientSession(PeerSession):
             spec = unknown_request(method)
         agreed = self.revision or LATEST_LEGACY
         if spec is None or spec.kind != "request" or not spec.note_sender("server", agreed.name):
-            raise MethodNotFound(f"Method not found: {shorten_text(method)}")
+            raise errors.MethodNotFound(f"Method not found: {shorten_text(method)}")
         if method == "ping":
             return Answered(result_frame(id, b"{}"), id)
         if self.phase is not _READY:
-            raise InvalidRequest(f"Not initialized: {method} came before the handshake was complete")
+            raise errors.InvalidRequest(f"Not initialized: {method} came before the handshake was complete")
         if spec.needs is not None and not declares_capability(self._capabilities, spec.needs):
-            raise MethodNotFound(f"Method not found: {spec.name}: this client does not offer it")
+            raise errors.MethodNotFound(f"Method not found: {spec.name}: this client does not offer it")
         params = read_params(envelope, spec)
         self._check_ask(spec, params)
         meta = getattr(params, "meta", None)
@@ -297,20 +279,20 @@ class ClientSession(PeerSession):
         self.incoming[id] = request
         return request
 
-    def _check_ask(self, spec: MethodSpec, params: Wire) -> None:
+    def _check_ask(self, spec: MethodSpec, params: common.Wire) -> None:
         missing = missing_for_ask(spec, params, self._capabilities)
         if missing is not None:
             # 2025-11-25 client/sampling: an undeclared `tools` or `toolChoice` MUST be answered with an error;
             # client/elicitation: an undeclared mode is -32602.
-            raise InvalidParams(f"Invalid params: this client does not offer {msgspec.to_builtins(missing)}")
+            raise errors.InvalidParams(f"Invalid params: this client does not offer {msgspec.to_builtins(missing)}")
         # 2025-11-25 client/sampling, Association; roots/list and ping are always answered.
         if spec.name in ("sampling/createMessage", "elicitation/create") and not self.outgoing:
-            raise InvalidParams(f"Invalid request: {spec.name} outside of any request of this client's")
+            raise errors.InvalidParams(f"Invalid request: {spec.name} outside of any request of this client's")
 
-    def check_input_request(self, spec: MethodSpec, params: Wire) -> None:
+    def check_input_request(self, spec: MethodSpec, params: common.Wire) -> None:
         """Refuse an entry of ``inputRequests`` that asks for more than was declared (basic/patterns/mrtr)."""
         if missing_for_ask(spec, params, self._capabilities) is not None:
-            raise RemoteProtocolError(f"The server asks for {spec.name}, which this client did not declare")
+            raise errors.RemoteProtocolError(f"The server asks for {spec.name}, which this client did not declare")
 
     # --- notifications of the server ----------------------------------------------------------------------------
 
@@ -323,7 +305,7 @@ class ClientSession(PeerSession):
             return Ignored(f"{event.method.name} is not the server's to send in revision {agreed.name}")
         return event
 
-    def _cancel_arrived(self, params: CancelledNotificationParams) -> Event:
+    def _cancel_arrived(self, params: lifecycle.CancelledNotificationParams) -> Event:
         if not self._is_modern:
             return super()._cancel_arrived(params)
         # 2026-07-28 basic/patterns/cancellation: it names a subscription of ours, which the server ends.

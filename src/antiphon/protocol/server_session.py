@@ -13,28 +13,13 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 from msgspec import Raw
 
-from antiphon.errors import (
-    InvalidParams,
-    InvalidRequest,
-    LocalProtocolError,
-    MethodNotFound,
-    MissingCapability,
-    NotInRevision,
-    PeerError,
-)
+from antiphon import errors
 from antiphon.protocol.call_record import first_id
 from antiphon.protocol.capabilities import missing_for_ask
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Request
 from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.session import ALLOWED_BEFORE_READY, TRANSITIONS, PeerSession, Phase, read_params, shorten_text
-from antiphon.wire.common import (
-    PROGRESS_TOKEN,
-    PROTOCOL_VERSION,
-    ClientCapabilities,
-    RequestMeta,
-    RequestParams,
-    Wire,
-)
+from antiphon.wire import common
 from antiphon.wire.envelope import Envelope, RequestId, decode_wire, encode_value, prepend_members, result_frame
 from antiphon.wire.lifecycle import InitializeRequestParams, InitializeResult
 from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
@@ -46,11 +31,11 @@ _REQUESTS = {name: row for name, row in METHODS.items() if row.kind == "request"
 NO_SESSIONS = "this server keeps no sessions (stateless=True), so it can ask nothing of clients up to 2025-11-25"
 # Looked up once, because in Python 3.11 a look at a member of an enumeration costs as much as a call.
 _NEW, _ANSWERED = Phase.NEW, Phase.ANSWERED
-_NO_REVISION = f"Invalid params: _meta must have {PROTOCOL_VERSION}"
+_NO_REVISION = f"Invalid params: _meta must have {common.PROTOCOL_VERSION}"
 
 
 class _PeekMeta(msgspec.Struct):
-    protocol_version: Any = msgspec.field(name=PROTOCOL_VERSION, default=None)
+    protocol_version: Any = msgspec.field(name=common.PROTOCOL_VERSION, default=None)
 
 
 class _SessionPeek(msgspec.Struct):
@@ -59,7 +44,7 @@ class _SessionPeek(msgspec.Struct):
 
 _peek = msgspec.json.Decoder(_SessionPeek).decode
 
-P = TypeVar("P", Wire, "Wire | None")
+P = TypeVar("P", common.Wire, "common.Wire | None")
 
 
 class ServerSession(PeerSession):
@@ -81,7 +66,7 @@ class ServerSession(PeerSession):
         """What a legacy client declared in the handshake."""
         self.log_level: LoggingLevel | None = None
         """The level a legacy client has set; ``None`` sends messages of all levels."""
-        self.offered_to: Callable[[ClientCapabilities | None], ServerOffer] | None = None
+        self.offered_to: Callable[[common.ClientCapabilities | None], ServerOffer] | None = None
         """Returns what is offered to a client with these capabilities, where that is not the same for all clients."""
         self._offer = offer if self.is_kept else offer.sessionless
         self._has_modern_client = False
@@ -102,7 +87,7 @@ class ServerSession(PeerSession):
 
     # --- requests -----------------------------------------------------------------------------------------------
 
-    def _request(self, envelope: Envelope, id: RequestId, method: str, params: RequestParams | None) -> Event:
+    def _request(self, envelope: Envelope, id: RequestId, method: str, params: common.RequestParams | None) -> Event:
         spec = _REQUESTS.get(method)
         try:
             if spec is None:
@@ -117,7 +102,7 @@ class ServerSession(PeerSession):
             offer = self._offer
             agreed = offer.modern.get(meta.protocol_version) or offer.modern_revision(meta.protocol_version)
             return self._modern(Request(id, spec, given, envelope.params, agreed, meta, meta.client_capabilities))
-        except PeerError as error:
+        except errors.PeerError as error:
             return self._fail_sent_back(envelope, id) or self._refuse(id, error)
 
     def _read(self, envelope: Envelope, spec: MethodSpec) -> Any:
@@ -135,14 +120,14 @@ class ServerSession(PeerSession):
         if name not in self._offer.servable[request.revision.name] and not self._offer.takes(name):
             raise _not_found(name)
         if request.capabilities is None:
-            raise InvalidParams("Invalid params: _meta must have io.modelcontextprotocol/clientCapabilities")
+            raise errors.InvalidParams("Invalid params: _meta must have io.modelcontextprotocol/clientCapabilities")
         if name == "server/discover":
             self._look_again(request.capabilities)
             return self._answer(request, self._offer.handle_discovery())
         self.incoming[request.id] = request
         return request
 
-    def _legacy(self, id: RequestId, spec: MethodSpec, params: RequestParams, raw: Raw) -> Event:
+    def _legacy(self, id: RequestId, spec: MethodSpec, params: common.RequestParams, raw: Raw) -> Event:
         name = spec.name
         if name == "initialize":
             return self._initialize(id, params)
@@ -158,15 +143,15 @@ class ServerSession(PeerSession):
         self.incoming[id] = request
         return request
 
-    def _answer(self, request: Request, result: Wire | Raw) -> Answered:
+    def _answer(self, request: Request, result: common.Wire | Raw) -> Answered:
         return Answered(result_frame(request.id, self._encode_result(request, result)), request.id)
 
-    def _initialize(self, id: RequestId, params: RequestParams) -> Event:
+    def _initialize(self, id: RequestId, params: common.RequestParams) -> Event:
         following = TRANSITIONS.get((self.phase, "initialize"))
         if following is None and self.is_kept:
-            raise InvalidRequest("Already initialized")
+            raise errors.InvalidRequest("Already initialized")
         if not isinstance(params, InitializeRequestParams):
-            raise InvalidParams("Invalid params of initialize")
+            raise errors.InvalidParams("Invalid params of initialize")
         self._look_again(params.capabilities)
         agreed = self._offer.legacy_revision(params.protocol_version)
         if following is not None:
@@ -179,24 +164,24 @@ class ServerSession(PeerSession):
         )
         return Answered(result_frame(id, encode_value(agreed.lower(result))), id)
 
-    def _look_again(self, declared: ClientCapabilities | None) -> None:
+    def _look_again(self, declared: common.ClientCapabilities | None) -> None:
         if self.offered_to is not None:
             self.offer(self.offered_to(declared))
 
-    def _revision_before_handshake(self, method: str, meta: RequestMeta | None = None) -> Revision:
+    def _revision_before_handshake(self, method: str, meta: common.RequestMeta | None = None) -> Revision:
         """Return the revision for a request that names none and comes before the handshake."""
         self._check_discover(method)
         newest_legacy = self._offer.newest_legacy
         if newest_legacy is None or (meta and (meta.client_capabilities or meta.client_info)):
             # 2026-07-28 basic, _meta: "A request missing any required field is malformed; ... MUST reject ... -32602"
-            raise InvalidParams(_NO_REVISION)
+            raise errors.InvalidParams(_NO_REVISION)
         if method not in ALLOWED_BEFORE_READY:
-            raise InvalidRequest(f"Not initialized: send initialize before {shorten_text(method)}")
+            raise errors.InvalidRequest(f"Not initialized: send initialize before {shorten_text(method)}")
         return newest_legacy
 
     def _check_discover(self, method: str) -> None:
         if method == "server/discover":
-            raise InvalidParams(_NO_REVISION)
+            raise errors.InvalidParams(_NO_REVISION)
 
     def _check_served(self, envelope: Envelope, method: str) -> None:
         """Raise an error if a request is wrong apart from its params: in its revision, its phase or its method."""
@@ -217,7 +202,7 @@ class ServerSession(PeerSession):
     def _has_null_ids(self) -> bool:
         return super()._has_null_ids() and not (self.revision is None and self._has_modern_client)
 
-    def _encode_result(self, request: Request, result: Wire | Raw) -> bytes:
+    def _encode_result(self, request: Request, result: common.Wire | Raw) -> bytes:
         if request.revision.modern:
             return self._offer.results.encode(request, result)
         return super()._encode_result(request, result)
@@ -268,21 +253,23 @@ class ServerSession(PeerSession):
         """Return the params of an ask in the request's revision, if that has the ask and its client the capability."""
         return self._check_ask(spec, params, request.revision, request.capabilities)
 
-    def _check_ask(self, spec: MethodSpec, params: P, agreed: Revision, declared: ClientCapabilities | None) -> P:
+    def _check_ask(
+        self, spec: MethodSpec, params: P, agreed: Revision, declared: common.ClientCapabilities | None
+    ) -> P:
         """Check an ask, see ``check_ask``; return the params as the revision carries them."""
         if not spec.exists_in(agreed.name):
-            raise NotInRevision(f"revision {agreed.name} has no {spec.name}")
+            raise errors.NotInRevision(f"revision {agreed.name} has no {spec.name}")
         lowered = agreed.lower(params) if params is not None else params
         missing = missing_for_ask(spec, params, declared)
         if missing is not None:
             needed = {"requiredCapabilities": msgspec.to_builtins(missing)}
-            raise MissingCapability(f"The client does not offer what {spec.name} needs", data=needed)
+            raise errors.MissingCapability(f"The client does not offer what {spec.name} needs", data=needed)
         return lowered
 
     def ask(
         self,
         spec: MethodSpec,
-        params: Wire | Raw,
+        params: common.Wire | Raw,
         request: Request | None,
         *,
         wants_progress: bool = False,
@@ -296,18 +283,18 @@ class ServerSession(PeerSession):
         """
         agreed = self.revision if request is None else request.revision
         if not self.is_kept:
-            raise LocalProtocolError(f"{spec.name} cannot be sent: {NO_SESSIONS}")
+            raise errors.LocalProtocolError(f"{spec.name} cannot be sent: {NO_SESSIONS}")
         # 2025-11-25 basic/lifecycle: before "initialized" a server sends no requests but pings.
         is_early = self.phase is _NEW or (self.phase is _ANSWERED and spec.name != "ping")
         if agreed is None or (is_early and not agreed.modern):
-            raise LocalProtocolError(f"{spec.name} cannot be sent before the handshake is complete")
+            raise errors.LocalProtocolError(f"{spec.name} cannot be sent before the handshake is complete")
         if not spec.note_sender("server", agreed.name):
-            raise NotInRevision(f"revision {agreed.name} has no {spec.name} that a server sends")
+            raise errors.NotInRevision(f"revision {agreed.name} has no {spec.name} that a server sends")
         if request is None and spec.ask and spec.name != "roots/list":
-            raise LocalProtocolError(f"{spec.name} must belong to a request of the client's")
+            raise errors.LocalProtocolError(f"{spec.name} must belong to a request of the client's")
         if request is not None and self.incoming.get(request.id) is not request:
-            raise LocalProtocolError(f"{spec.name} belongs to a request that has ended: await it in the handler")
-        if not is_checked and isinstance(params, Wire):
+            raise errors.LocalProtocolError(f"{spec.name} belongs to a request that has ended: await it in the handler")
+        if not is_checked and isinstance(params, common.Wire):
             declared = self.client_capabilities if request is None else request.capabilities
             params = self._check_ask(spec, params, agreed, declared)
         encoded = encode_value(params)
@@ -315,16 +302,16 @@ class ServerSession(PeerSession):
         members: dict[str, object] = dict(self.carries(id)) if self.carries is not None else {}
         members.update(meta or {})
         if wants_progress:
-            members[PROGRESS_TOKEN] = id
+            members[common.PROGRESS_TOKEN] = id
         if members:
             encoded = prepend_members(b'"_meta":%b' % encode_value(members), encoded)
         return self._open(spec, encoded, request, id=id, wants_progress=wants_progress)
 
     @property
-    def client_capabilities(self) -> ClientCapabilities | None:
+    def client_capabilities(self) -> common.ClientCapabilities | None:
         """What a legacy client declared in the handshake."""
         return self.client.capabilities if self.client is not None else None
 
 
-def _not_found(method: str) -> MethodNotFound:
-    return MethodNotFound(f"Method not found: {shorten_text(method)}")
+def _not_found(method: str) -> errors.MethodNotFound:
+    return errors.MethodNotFound(f"Method not found: {shorten_text(method)}")

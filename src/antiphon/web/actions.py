@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from antiphon.host.review import review
 from antiphon.host.review.decisions import (
     DecisionForm,
     InvalidInput,
@@ -27,18 +28,6 @@ from antiphon.host.review.diff import compare_requests
 from antiphon.host.review.given_grants import approve_covered, find_covered
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch
-from antiphon.host.review.review import (
-    Approve,
-    Decision,
-    Deny,
-    ElicitItem,
-    Regenerate,
-    ReviewItem,
-    ToolItem,
-    digest,
-    most_of,
-    usual_terms,
-)
 from antiphon.host.review.shown import collect_shown
 from antiphon.host.review.summary import arrange_rows, groups_of
 from antiphon.web.page_guards import form_of
@@ -63,14 +52,14 @@ async def decide_question(site: Site, request: Request) -> Response:
     async def act() -> Response:
         form = DecisionForm(form_of(request))
         found = await site.queue.get(request.path_params["id"])
-        if action == "edit" and isinstance(found.item, ToolItem) and found.state == "pending":
+        if action == "edit" and isinstance(found.item, review.ToolItem) and found.state == "pending":
             decision = await call_with_edits(form, found.item)
         else:
             decision = _make_decision(found, action, form, site.clock())
         if not _is_refusal(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
             raise InvalidInput("problem.soon")
         decisions, also = {found.id: decision}, await _find_also(site, found, decision, form)
-        if isinstance(decision, Approve) and also:
+        if isinstance(decision, review.Approve) and also:
             decisions = {**approve_covered(found, decision, also)}
         hashes = {found.id: form("hash"), **{each.id: each.hash for each in also}}
         await site.queue.decide_all(decisions, hashes, by=site.by(request))
@@ -87,7 +76,7 @@ async def preview_edit(site: Site, request: Request) -> Response:
 
     async def act() -> Response:
         found = await site.queue.get(request.path_params["id"])
-        if not isinstance(found.item, ReviewItem):
+        if not isinstance(found.item, review.ReviewItem):
             raise AlreadyDecided(found)
         fields = [(name, value) for name, value in form_of(request) if name not in _SEAL]
         form = DecisionForm(fields)
@@ -99,8 +88,8 @@ async def preview_edit(site: Site, request: Request) -> Response:
             fields=fields,
             lines=compare_requests(found.item.received, params),
             model=(model := form("model") or found.item.model or found.item.provider),
-            most=most_of(found.item, model, params),
-            digest=digest(params),
+            most=review.most_of(found.item, model, params),
+            digest=review.digest(params),
         )
 
     return await _carry_out(site, request, act)
@@ -158,7 +147,7 @@ async def approve_together(site: Site, request: Request) -> Response:
         if any(site.too_soon(request, f"{id}:{form(f'hash-{id}')}", form(f"shown-{id}")) for id in ids):
             raise InvalidInput("problem.soon")
         now = site.clock()
-        chosen: dict[str, Decision | ElicitResult] = {
+        chosen: dict[str, review.Decision | ElicitResult] = {
             id: read_approval(DecisionForm([("digest", form(f"digest-{id}"))]), now) for id in ids
         }
         hashes = {id: form(f"hash-{id}") for id in ids}
@@ -248,29 +237,29 @@ async def invite_browser(site: Site, request: Request) -> Response:
 
 
 async def _find_also(
-    site: Site, found: Question, decision: Decision | ElicitResult, form: DecisionForm
+    site: Site, found: Question, decision: review.Decision | ElicitResult, form: DecisionForm
 ) -> list[Question]:
     """Return what waits and is covered by the grant that is given, of those that the form has counted."""
     named = set(form.all("also"))
-    if not named or not isinstance(decision, Approve):
+    if not named or not isinstance(decision, review.Approve):
         return []
     covered = find_covered(found, decision.scope, await site.pending())
     return [each for each in covered if f"{each.id} {each.hash}" in named]
 
 
-def _make_decision(question: Question, action: str, form: DecisionForm, now: float) -> Decision | ElicitResult:
+def _make_decision(question: Question, action: str, form: DecisionForm, now: float) -> review.Decision | ElicitResult:
     item = question.item
     if item is None or question.state != "pending":
         raise AlreadyDecided(question)
-    if isinstance(item, ElicitItem):
+    if isinstance(item, review.ElicitItem):
         return read_denial(form) if action == "deny" else read_filled_form(form, item)
     match action:
         case "approve":
-            return read_approval(form, now, usual_terms(item))
-        case "edit" if isinstance(item, ReviewItem):
+            return read_approval(form, now, review.usual_terms(item))
+        case "edit" if isinstance(item, review.ReviewItem):
             return read_edit(form, item)
         case "regenerate":
-            return Regenerate(model=form("model") or None, beside=form("beside") == "true")
+            return review.Regenerate(model=form("model") or None, beside=form("beside") == "true")
         case "answer":
             return read_answer(form)
         case "deny":
@@ -279,17 +268,17 @@ def _make_decision(question: Question, action: str, form: DecisionForm, now: flo
             raise InvalidInput("problem.form")
 
 
-def _name_decision(decision: Decision | ElicitResult, action: str) -> str:
+def _name_decision(decision: review.Decision | ElicitResult, action: str) -> str:
     """Return the key of the text that says what was decided."""
     if isinstance(decision, ElicitResult):
         return f"done.{decision.action}"
-    reach = decision.reach if isinstance(decision, Deny) else "once"
+    reach = decision.reach if isinstance(decision, review.Deny) else "once"
     return f"done.{action}" if reach == "once" else f"done.deny.{reach}"
 
 
-def _is_refusal(decision: Decision | ElicitResult) -> bool:
+def _is_refusal(decision: review.Decision | ElicitResult) -> bool:
     """Tell whether a decision allows nothing, so that it may be made at any speed."""
-    return isinstance(decision, Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
+    return isinstance(decision, review.Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
 
 
 async def _find_next_place(site: Site, decided: Question, sifting: Sifting) -> str:

@@ -19,6 +19,7 @@ from antiphon.host.checks.visible import inert_line
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.pipeline.growth import Watching
+from antiphon.host.review import summary
 from antiphon.host.review.decisions import InvalidInput, describe_rule
 from antiphon.host.review.definitions import Digests, Servers
 from antiphon.host.review.given_grants import Grants
@@ -26,14 +27,6 @@ from antiphon.host.review.keymap import describe_key, keys_as_set, print_key_nam
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import most_of
-from antiphon.host.review.summary import (
-    first_words,
-    format_duration,
-    format_time_left,
-    outcome_text,
-    round_text,
-    task_text,
-)
 from antiphon.host.store.base import Store
 from antiphon.web.outcomes import OutcomeLists
 from antiphon.web.own_requests import ConfiguredAsker, OwnRequests
@@ -263,13 +256,13 @@ class Site:
             "keymap": [(key, [print_key_name(name) for name in key.keys], describe_key(key, words)) for key in keys],
             "key": key_of,
             "rule": describe_rule,
-            "span": format_duration,
-            "clock": format_time_left,
-            "outcome_said": outcome_text,
+            "span": summary.format_duration,
+            "clock": summary.format_time_left,
+            "outcome_said": summary.outcome_text,
             "most_of": most_of,
-            "first_words": first_words,
-            "task_text": task_text,
-            "round_text": round_text,
+            "first_words": summary.first_words,
+            "task_text": summary.task_text,
+            "round_text": summary.round_text,
             "LONG": LONG,
             "PIECE": PIECE,
         }

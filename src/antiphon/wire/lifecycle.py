@@ -5,32 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from antiphon.wire.common import (
-    CacheableResult,
-    ClientCapabilities,
-    Implementation,
-    NotificationParams,
-    ProgressToken,
-    RequestParams,
-    Result,
-    Wire,
-)
+from antiphon.wire import common
 
 
-class ListChangedCapability(Wire, frozen=True, kw_only=True, gc=False):
+class ListChangedCapability(common.Wire, frozen=True, kw_only=True, gc=False):
     """The server has tools, or prompts; with ``list_changed`` it notifies clients when their list changes."""
 
     list_changed: bool | None = None
 
 
-class ResourcesCapability(Wire, frozen=True, kw_only=True, gc=False):
+class ResourcesCapability(common.Wire, frozen=True, kw_only=True, gc=False):
     """The server has resources; it can notify clients when the list, or a resource they subscribed to, changes."""
 
     list_changed: bool | None = None
     subscribe: bool | None = None
 
 
-class TasksCapability(Wire, frozen=True, kw_only=True):
+class TasksCapability(common.Wire, frozen=True, kw_only=True):
     """Calls can become tasks, in the way of 2025-11-25; from 2026-07-28 they are an extension."""
 
     list: Mapping[str, Any] | None = None
@@ -38,7 +29,7 @@ class TasksCapability(Wire, frozen=True, kw_only=True):
     requests: Mapping[str, Any] | None = None
 
 
-class ServerCapabilities(Wire, frozen=True, kw_only=True):
+class ServerCapabilities(common.Wire, frozen=True, kw_only=True):
     """What a server offers. A capability is declared when it is not ``None``, however empty."""
 
     experimental: Mapping[str, Any] | None = None
@@ -51,24 +42,24 @@ class ServerCapabilities(Wire, frozen=True, kw_only=True):
     tasks: TasksCapability | None = None
 
 
-class InitializeRequestParams(RequestParams, frozen=True, kw_only=True):
+class InitializeRequestParams(common.RequestParams, frozen=True, kw_only=True):
     """Params of ``initialize`` (up to 2025-11-25): the revision the client proposes, and its capabilities."""
 
     protocol_version: str
-    capabilities: ClientCapabilities
-    client_info: Implementation
+    capabilities: common.ClientCapabilities
+    client_info: common.Implementation
 
 
-class InitializeResult(Result, frozen=True, kw_only=True):
+class InitializeResult(common.Result, frozen=True, kw_only=True):
     """Result of ``initialize``: the revision that is used, and the server's capabilities."""
 
     protocol_version: str
     capabilities: ServerCapabilities
-    server_info: Implementation
+    server_info: common.Implementation
     instructions: str | None = None
 
 
-class DiscoverResult(CacheableResult, frozen=True, kw_only=True):
+class DiscoverResult(common.CacheableResult, frozen=True, kw_only=True):
     """Result of ``server/discover`` (from 2026-07-28). The server's name is in ``meta``, as in every result."""
 
     supported_versions: Sequence[str]
@@ -76,17 +67,17 @@ class DiscoverResult(CacheableResult, frozen=True, kw_only=True):
     instructions: str | None = None
 
 
-class CancelledNotificationParams(NotificationParams, frozen=True, kw_only=True):
+class CancelledNotificationParams(common.NotificationParams, frozen=True, kw_only=True):
     """Params of ``notifications/cancelled``. Only for a task of 2025-11-25 is there no request id."""
 
     request_id: int | str | None = None
     reason: str | None = None
 
 
-class ProgressNotificationParams(NotificationParams, frozen=True, kw_only=True):
+class ProgressNotificationParams(common.NotificationParams, frozen=True, kw_only=True):
     """Params of ``notifications/progress``: ``progress`` only increases, in any unit the sender chooses."""
 
-    progress_token: ProgressToken
+    progress_token: common.ProgressToken
     progress: int | float
     total: int | float | None = None
     message: str | None = None

@@ -12,43 +12,14 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from antiphon.wire import lifecycle, resources, skills, subscriptions
 from antiphon.wire.common import EmptyResult, NotificationParams, PaginatedParams, RequestParams, Result, Wire
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult
 from antiphon.wire.elicitation import ElicitationCompleteNotificationParams, ElicitRequestParams, ElicitResult
-from antiphon.wire.lifecycle import (
-    CancelledNotificationParams,
-    DiscoverResult,
-    InitializeRequestParams,
-    InitializeResult,
-    ProgressNotificationParams,
-)
 from antiphon.wire.logging import LoggingMessageNotificationParams, SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult, ListPromptsResult
-from antiphon.wire.resources import (
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    ResourceUpdatedNotificationParams,
-    SubscribeRequestParams,
-    UnsubscribeRequestParams,
-)
 from antiphon.wire.roots import ListRootsResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
-from antiphon.wire.skills import (
-    DIRECTORY_READ,
-    SKILLS,
-    GetSkillRequestParams,
-    GetSkillResult,
-    ListSkillsResult,
-    ReadDirectoryRequestParams,
-    ReadDirectoryResult,
-)
-from antiphon.wire.subscriptions import (
-    SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
-)
 from antiphon.wire.task import TASKS, ExperimentalTask, GetTaskResult, TaskParams, UpdateTaskParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
 
@@ -137,12 +108,14 @@ def _define_notice(
 
 
 _LIFECYCLE = (
-    _define_request("initialize", InitializeRequestParams, InitializeResult, until=_LAST_LEGACY),
+    _define_request("initialize", lifecycle.InitializeRequestParams, lifecycle.InitializeResult, until=_LAST_LEGACY),
     _define_notice("notifications/initialized", by="client", until=_LAST_LEGACY),
-    _define_request("server/discover", RequestParams, DiscoverResult, since=_MODERN, cacheable=True),
+    _define_request("server/discover", RequestParams, lifecycle.DiscoverResult, since=_MODERN, cacheable=True),
     _define_request("ping", RequestParams, EmptyResult, by="both", until=_LAST_LEGACY),
-    _define_notice("notifications/cancelled", CancelledNotificationParams, by="both"),
-    _define_notice("notifications/progress", ProgressNotificationParams, by="both", client_until=_LAST_LEGACY),
+    _define_notice("notifications/cancelled", lifecycle.CancelledNotificationParams, by="both"),
+    _define_notice(
+        "notifications/progress", lifecycle.ProgressNotificationParams, by="both", client_until=_LAST_LEGACY
+    ),
     _define_request("logging/setLevel", SetLevelRequestParams, EmptyResult, until=_LAST_LEGACY, needs="logging"),
     _define_notice("notifications/message", LoggingMessageNotificationParams),
 )
@@ -164,24 +137,50 @@ _PROMPTS = (
 )
 
 _RESOURCES = (
-    _define_request("resources/list", PaginatedParams, ListResourcesResult, needs="resources", cacheable=True),
     _define_request(
-        "resources/templates/list", PaginatedParams, ListResourceTemplatesResult, needs="resources", cacheable=True
+        "resources/list", PaginatedParams, resources.ListResourcesResult, needs="resources", cacheable=True
     ),
     _define_request(
-        "resources/read", ReadResourceRequestParams, ReadResourceResult, needs="resources", rounds=True, cacheable=True
+        "resources/templates/list",
+        PaginatedParams,
+        resources.ListResourceTemplatesResult,
+        needs="resources",
+        cacheable=True,
     ),
     _define_request(
-        "resources/subscribe", SubscribeRequestParams, EmptyResult, until=_LAST_LEGACY, needs="resources.subscribe"
+        "resources/read",
+        resources.ReadResourceRequestParams,
+        resources.ReadResourceResult,
+        needs="resources",
+        rounds=True,
+        cacheable=True,
     ),
     _define_request(
-        "resources/unsubscribe", UnsubscribeRequestParams, EmptyResult, until=_LAST_LEGACY, needs="resources.subscribe"
+        "resources/subscribe",
+        resources.SubscribeRequestParams,
+        EmptyResult,
+        until=_LAST_LEGACY,
+        needs="resources.subscribe",
+    ),
+    _define_request(
+        "resources/unsubscribe",
+        resources.UnsubscribeRequestParams,
+        EmptyResult,
+        until=_LAST_LEGACY,
+        needs="resources.subscribe",
     ),
     _define_notice("notifications/resources/list_changed"),
-    _define_notice("notifications/resources/updated", ResourceUpdatedNotificationParams),
-    _define_request("subscriptions/listen", SubscriptionsListenRequestParams, SubscriptionsListenResult, since=_MODERN),
+    _define_notice("notifications/resources/updated", resources.ResourceUpdatedNotificationParams),
+    _define_request(
+        "subscriptions/listen",
+        subscriptions.SubscriptionsListenRequestParams,
+        subscriptions.SubscriptionsListenResult,
+        since=_MODERN,
+    ),
     _define_notice(
-        "notifications/subscriptions/acknowledged", SubscriptionsAcknowledgedNotificationParams, since=_MODERN
+        "notifications/subscriptions/acknowledged",
+        subscriptions.SubscriptionsAcknowledgedNotificationParams,
+        since=_MODERN,
     ),
 )
 
@@ -218,14 +217,19 @@ _TASKS = (
 
 _SKILLS = (
     _define_request(
-        "skills/list", PaginatedParams, ListSkillsResult, since=_MODERN, extension=SKILLS, cacheable=True
+        "skills/list", PaginatedParams, skills.ListSkillsResult, since=_MODERN, extension=skills.SKILLS, cacheable=True
     ),
     _define_request(
-        "skills/get", GetSkillRequestParams, GetSkillResult, since=_MODERN, extension=SKILLS, cacheable=True
+        "skills/get",
+        skills.GetSkillRequestParams,
+        skills.GetSkillResult,
+        since=_MODERN,
+        extension=skills.SKILLS,
+        cacheable=True,
     ),
     _define_request(
-        "resources/directory/read", ReadDirectoryRequestParams, ReadDirectoryResult,
-        since=_MODERN, extension=SKILLS, setting=DIRECTORY_READ,
+        "resources/directory/read", skills.ReadDirectoryRequestParams, skills.ReadDirectoryResult,
+        since=_MODERN, extension=skills.SKILLS, setting=skills.DIRECTORY_READ,
     ),
 )  # fmt: skip
 

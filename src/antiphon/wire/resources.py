@@ -6,21 +6,11 @@ from collections.abc import Sequence
 
 from msgspec import field
 
-from antiphon.wire.common import (
-    Annotations,
-    CacheableResult,
-    Icon,
-    Meta,
-    NotificationParams,
-    PaginatedResult,
-    RequestParams,
-    RoundParams,
-    Wire,
-)
+from antiphon.wire import common
 from antiphon.wire.content import ResourceContents
 
 
-class Resource(Wire, frozen=True, kw_only=True):
+class Resource(common.Wire, frozen=True, kw_only=True):
     """Definition of a resource that can be read."""
 
     uri: str
@@ -30,12 +20,12 @@ class Resource(Wire, frozen=True, kw_only=True):
     mime_type: str | None = None
     size: int | None = None
     """Bytes, before any encoding."""
-    annotations: Annotations | None = None
-    icons: Sequence[Icon] | None = None
-    meta: Meta | None = field(name="_meta", default=None)
+    annotations: common.Annotations | None = None
+    icons: Sequence[common.Icon] | None = None
+    meta: common.Meta | None = field(name="_meta", default=None)
 
 
-class ResourceTemplate(Wire, frozen=True, kw_only=True):
+class ResourceTemplate(common.Wire, frozen=True, kw_only=True):
     """Definition of a family of resources: a URI with gaps to fill (RFC 6570)."""
 
     uri_template: str
@@ -43,48 +33,48 @@ class ResourceTemplate(Wire, frozen=True, kw_only=True):
     title: str | None = None
     description: str | None = None
     mime_type: str | None = None
-    annotations: Annotations | None = None
-    icons: Sequence[Icon] | None = None
-    meta: Meta | None = field(name="_meta", default=None)
+    annotations: common.Annotations | None = None
+    icons: Sequence[common.Icon] | None = None
+    meta: common.Meta | None = field(name="_meta", default=None)
 
 
-class ListResourcesResult(PaginatedResult, frozen=True, kw_only=True):
+class ListResourcesResult(common.PaginatedResult, frozen=True, kw_only=True):
     """Result of ``resources/list``."""
 
     resources: Sequence[Resource]
 
 
-class ListResourceTemplatesResult(PaginatedResult, frozen=True, kw_only=True):
+class ListResourceTemplatesResult(common.PaginatedResult, frozen=True, kw_only=True):
     """Result of ``resources/templates/list``."""
 
     resource_templates: Sequence[ResourceTemplate]
 
 
-class ReadResourceRequestParams(RoundParams, frozen=True, kw_only=True):
+class ReadResourceRequestParams(common.RoundParams, frozen=True, kw_only=True):
     """Params of ``resources/read``."""
 
     uri: str
 
 
-class ReadResourceResult(CacheableResult, frozen=True, kw_only=True):
+class ReadResourceResult(common.CacheableResult, frozen=True, kw_only=True):
     """Result of ``resources/read``: several contents when the URI stands for several (a folder)."""
 
     contents: Sequence[ResourceContents]
 
 
-class SubscribeRequestParams(RequestParams, frozen=True, kw_only=True):
+class SubscribeRequestParams(common.RequestParams, frozen=True, kw_only=True):
     """Params of ``resources/subscribe`` (up to 2025-11-25)."""
 
     uri: str
 
 
-class UnsubscribeRequestParams(RequestParams, frozen=True, kw_only=True):
+class UnsubscribeRequestParams(common.RequestParams, frozen=True, kw_only=True):
     """Params of ``resources/unsubscribe`` (up to 2025-11-25)."""
 
     uri: str
 
 
-class ResourceUpdatedNotificationParams(NotificationParams, frozen=True, kw_only=True):
+class ResourceUpdatedNotificationParams(common.NotificationParams, frozen=True, kw_only=True):
     """Params of ``notifications/resources/updated``: read it again."""
 
     uri: str

@@ -22,17 +22,8 @@ from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.server_files import MAX_FILE
 from antiphon.client.connection.targets import Address, locate_target
 from antiphon.errors import ConfigError
+from antiphon.gateway import terms
 from antiphon.gateway.names import Filters, Style
-from antiphon.gateway.terms import (
-    IDLE_TIMEOUT,
-    MAX_PROCESSES,
-    PENDING_FOR,
-    Answered,
-    ElicitsIn,
-    RunOptions,
-    SignIn,
-    Start,
-)
 from antiphon.host.config.settings import GatewaySettings, Profile
 from antiphon.host.config.toml_files import config_paths
 from antiphon.host.store.store_location import state_folder
@@ -62,13 +53,13 @@ def command(
     names: Style | None = None,
     profile: str | None = None,
     search: bool | None = None,
-    asks: Answered = "host",
-    elicit_in: ElicitsIn = "auto",
+    asks: terms.Answered = "host",
+    elicit_in: terms.ElicitsIn = "auto",
     answers: PageAnswers,
     model_api: ModelApi = False,
-    start: Start = "first-use",
-    idle: Annotated[float, click.FloatRange(0)] = IDLE_TIMEOUT,
-    max_processes: Annotated[int, click.IntRange(1)] = MAX_PROCESSES,
+    start: terms.Start = "first-use",
+    idle: Annotated[float, click.FloatRange(0)] = terms.IDLE_TIMEOUT,
+    max_processes: Annotated[int, click.IntRange(1)] = terms.MAX_PROCESSES,
     verbose: bool = False,
 ) -> int:
     """Serve all configured servers as one.
@@ -116,7 +107,7 @@ def command(
             starts=start,
             idle_timeout=idle or None,
             max_processes=max_processes,
-            pending_for=read_configuration(settings, os.environ).review_timeout or PENDING_FOR,
+            pending_for=read_configuration(settings, os.environ).review_timeout or terms.PENDING_FOR,
         )
         gateway = Gateway(
             servers.targets, host, asks=asks, elicits_in=elicit_in, quick_cancel=wanted.quick_cancel,
@@ -152,8 +143,8 @@ def _expose_tools(gateway: Gateway, wanted: GatewaySettings, selected: Profile, 
 
 
 def _choose_run_options(
-    servers: WatchedServers, listens: _Listening | None, wanted: GatewaySettings, **chosen: Unpack[RunOptions]
-) -> RunOptions:
+    servers: WatchedServers, listens: _Listening | None, wanted: GatewaySettings, **chosen: Unpack[terms.RunOptions]
+) -> terms.RunOptions:
     """Return how the servers are run: as the options say, with the lists and the logins of this user."""
     # A single shared token does not tell clients apart, so all of them use the logins of this user.
     own = listens is not None and "auth" in listens[1]
@@ -170,7 +161,7 @@ def _choose_run_options(
     }
 
 
-def _choose_logins(servers: WatchedServers, *, own: bool) -> SignIn:
+def _choose_logins(servers: WatchedServers, *, own: bool) -> terms.SignIn:
     """Return the logins of servers. ``own``: each client uses its own logins; otherwise all use this user's."""
 
     async def sign_in(name: str, principal: str | None) -> Auth | None:

@@ -12,14 +12,7 @@ from typing import Annotated, NamedTuple
 
 from antiphon.cli.error_messages import WRONG_USAGE, Failed
 from antiphon.cli.output.formats import json_line
-from antiphon.wire.content import (
-    AudioContent,
-    EmbeddedResource,
-    ImageContent,
-    ResourceContents,
-    ResourceLink,
-    TextContent,
-)
+from antiphon.wire import content
 
 Output = Annotated[
     Path | None, "--output, -o PATH: Write the contents to this file; or, if it is a folder, each part to a file in it."
@@ -37,21 +30,21 @@ def parts_of(blocks: Iterable[object]) -> list[OutputPart]:
     """Return the parts of a result that can be written to files: texts, images, audio and embedded resources."""
     parts: list[OutputPart] = []
     for block in blocks:
-        if isinstance(block, TextContent):
+        if isinstance(block, content.TextContent):
             parts.append(OutputPart(block.text.encode("utf-8", "surrogatepass"), "text/plain"))
-        elif isinstance(block, ImageContent | AudioContent):
+        elif isinstance(block, content.ImageContent | content.AudioContent):
             parts.append(OutputPart(data_of(block), block.mime_type))
-        elif isinstance(block, EmbeddedResource):
+        elif isinstance(block, content.EmbeddedResource):
             parts.append(part_of(block.resource))
     return parts
 
 
-def part_of(contents: ResourceContents) -> OutputPart:
+def part_of(contents: content.ResourceContents) -> OutputPart:
     """Return the contents of a resource as a part."""
     return OutputPart(data_of(contents), contents.mime_type or (None if contents.text is None else "text/plain"))
 
 
-def data_of(holder: ImageContent | AudioContent | ResourceContents) -> bytes:
+def data_of(holder: content.ImageContent | content.AudioContent | content.ResourceContents) -> bytes:
     """Return the bytes of a block or resource.
 
     Raises:
@@ -60,7 +53,7 @@ def data_of(holder: ImageContent | AudioContent | ResourceContents) -> bytes:
     try:
         return holder.bytes
     except ValueError as error:
-        place = holder.uri if isinstance(holder, ResourceContents) else holder.mime_type
+        place = holder.uri if isinstance(holder, content.ResourceContents) else holder.mime_type
         raise Failed(f"{place}: {error}") from None
 
 
@@ -94,19 +87,19 @@ def format_blocks(blocks: Iterable[object]) -> str:
 
 def format_block(block: object) -> str:
     """Write one block of content."""
-    if isinstance(block, TextContent):
+    if isinstance(block, content.TextContent):
         return block.text
-    if isinstance(block, ImageContent | AudioContent):
-        kind = "image" if isinstance(block, ImageContent) else "audio"
+    if isinstance(block, content.ImageContent | content.AudioContent):
+        kind = "image" if isinstance(block, content.ImageContent) else "audio"
         return f"[{kind} {block.mime_type}, {_compute_size(block.data)}]"
-    if isinstance(block, ResourceLink):
+    if isinstance(block, content.ResourceLink):
         return f"[link to {block.uri}: {block.title or block.name}]"
-    if isinstance(block, EmbeddedResource):
+    if isinstance(block, content.EmbeddedResource):
         return format_contents(block.resource)
     return json_line(block)
 
 
-def format_contents(contents: ResourceContents) -> str:
+def format_contents(contents: content.ResourceContents) -> str:
     """Write the contents of a resource."""
     if contents.text is not None:
         return contents.text

@@ -19,13 +19,7 @@ from msgspec import Raw, ValidationError, convert, structs
 
 from antiphon.client.rounds.loop import PendingRound
 from antiphon.errors import ConfigError, InvalidParams, LocalProtocolError, MethodNotFound, Rejected
-from antiphon.wire.common import (
-    ClientCapabilities,
-    ElicitationCapability,
-    RootsCapability,
-    SamplingCapability,
-    Wire,
-)
+from antiphon.wire import common
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 from antiphon.wire.envelope import encode_value
@@ -52,7 +46,7 @@ OnRound = Callable[[PendingRound[Any]], object]
 """Called with each round before any of its asks is answered; may be async. An exception from it ends the call."""
 
 
-Around = Callable[[Wire, Origin, Callable[[Wire], Awaitable[Wire]]], Awaitable[Wire]]
+Around = Callable[[common.Wire, Origin, Callable[[common.Wire], Awaitable[common.Wire]]], Awaitable[common.Wire]]
 """Middleware around an answer: takes the ask, its origin, and what answers an ask."""
 
 _ASIDE = 1_000
@@ -73,7 +67,7 @@ class Forwards(Protocol):
         ...
 
 
-async def _forward_ask(forwards: Forwards, ask: Received, origin: Origin, key: str | None) -> Wire | Received:
+async def _forward_ask(forwards: Forwards, ask: Received, origin: Origin, key: str | None) -> common.Wire | Received:
     try:
         return await forwards.forward(ask, origin, key)
     except Rejected:
@@ -85,8 +79,8 @@ async def _forward_ask(forwards: Forwards, ask: Received, origin: Origin, key: s
 class PutAside(NamedTuple):
     """An answer to an ask of a round that goes on by hand."""
 
-    answer: Wire
-    params: Wire
+    answer: common.Wire
+    params: common.Wire
     origin: Origin
 
 
@@ -94,7 +88,7 @@ class Extension(Protocol):
     """What a client speaks beyond the protocol. Its requests are made by ``Client.forward``."""
 
     @property
-    def capabilities(self) -> ClientCapabilities:
+    def capabilities(self) -> common.ClientCapabilities:
         """What is declared beside the client's own: ``extensions`` and ``experimental``."""
         ...
 
@@ -165,14 +159,14 @@ class Answers:
         offered = self.capabilities().sampling
         self._offers_context = offered is not None and offered.context is not None
 
-    def capabilities(self) -> ClientCapabilities:
+    def capabilities(self) -> common.ClientCapabilities:
         """Return the client's capabilities: those an answerer declares itself, or else the plain ones."""
-        more = ClientCapabilities() if self.extension is None else self.extension.capabilities
-        return ClientCapabilities(
+        more = common.ClientCapabilities() if self.extension is None else self.extension.capabilities
+        return common.ClientCapabilities(
             experimental=more.experimental,
             extensions=more.extensions,
-            sampling=_read_capability(self._sampling, "sampling", SamplingCapability()),
-            elicitation=_read_capability(self._elicitation, "elicitation", ElicitationCapability(form={})),
+            sampling=_read_capability(self._sampling, "sampling", common.SamplingCapability()),
+            elicitation=_read_capability(self._elicitation, "elicitation", common.ElicitationCapability(form={})),
             roots=self._declare_roots(),
         )
 
@@ -181,24 +175,24 @@ class Answers:
         give = _find_method(self._sampling, "equip") or _find_method(self._elicitation, "equip")
         return None if give is None else await give(origin)
 
-    def _declare_roots(self) -> RootsCapability | None:
+    def _declare_roots(self) -> common.RootsCapability | None:
         if isinstance(self._roots, Forwards):
-            return _read_capability(self._roots, "roots", RootsCapability())
-        return RootsCapability(list_changed=True) if self._roots is not None else None
+            return _read_capability(self._roots, "roots", common.RootsCapability())
+        return common.RootsCapability(list_changed=True) if self._roots is not None else None
 
-    def admit(self, params: Wire) -> Wire:
+    def admit(self, params: common.Wire) -> common.Wire:
         """Check an ask, and return it as an answerer may see it. See the function ``admit``."""
         return admit_ask(params, offers_context=self._offers_context)
 
     async def answer(
         self,
-        params: Wire,
+        params: common.Wire,
         origin: Origin,
         *,
         raw: Raw | None = None,
-        before: Wire | None = None,
+        before: common.Wire | None = None,
         key: str | None = None,
-    ) -> Wire | Received:
+    ) -> common.Wire | Received:
         """Answer one ask, as ``admit`` returned it.
 
         ``raw``: the ask as JSON; only for an answerer that forwards, like ``before``, the ask decoded from
@@ -228,12 +222,12 @@ class Answers:
         raise Rejected("User rejected sampling request", data={"reason": "expired"})
 
     async def _forward(
-        self, forwards: Forwards, params: Wire, origin: Origin, sent: Received, key: str | None
-    ) -> Wire | Received:
+        self, forwards: Forwards, params: common.Wire, origin: Origin, sent: Received, key: str | None
+    ) -> common.Wire | Received:
         """Forward an ask through the middleware, and return the answer with all its members."""
-        answers: list[Wire | Received] = []
+        answers: list[common.Wire | Received] = []
 
-        async def forwarded(passed: Wire) -> Wire:
+        async def forwarded(passed: common.Wire) -> common.Wire:
             ask = Received(passed_on(sent.carrying(passed)), passed)
             answers[:] = [await _forward_ask(forwards, ask, origin, key)]
             return answers[0].read if isinstance(answers[0], Received) else answers[0]
@@ -245,7 +239,7 @@ class Answers:
         received = answers[0] if answers else None
         return received.changed(answer) if isinstance(received, Received) else answer
 
-    def report(self, params: Wire, origin: Origin, why: str | None = None) -> None:
+    def report(self, params: common.Wire, origin: Origin, why: str | None = None) -> None:
         """Tell the answerer what became of its answer; see ``Host.handed_over``. Does not wait for it."""
         answerer = self._sampling if isinstance(params, CreateMessageRequestParams) else self._elicitation
         self.report_to(answerer, origin, why)
@@ -265,9 +259,11 @@ class Answers:
         if len(self._aside) > _ASIDE:
             self._aside.popitem(last=False)
 
-    def take_up_asks(self, pending: PendingRound[Any], answers: Mapping[str, object]) -> list[tuple[Wire, Origin]]:
+    def take_up_asks(
+        self, pending: PendingRound[Any], answers: Mapping[str, object]
+    ) -> list[tuple[common.Wire, Origin]]:
         """Return the asks of a round whose answers are sent now; report the others as cancelled."""
-        sent: list[tuple[Wire, Origin]] = []
+        sent: list[tuple[common.Wire, Origin]] = []
         for key, each in self._aside.pop((pending.call, pending.number), {}).items():
             if answers.get(key) == each.answer:
                 sent.append((each.params, each.origin))
@@ -285,14 +281,18 @@ class Answers:
         if self._reports:
             await asyncio.wait(self._reports, timeout=_REPORTING)
 
-    async def _answer(self, params: Wire, origin: Origin) -> Wire:
+    async def _answer(self, params: common.Wire, origin: Origin) -> common.Wire:
         if self.around is None:
             return await self._answer_of(params, origin)
         return await self._pass_ask(self.around, params, origin, lambda passed: self._answer_of(passed, origin))
 
     async def _pass_ask(
-        self, around: Around, params: Wire, origin: Origin, answer: Callable[[Wire], Awaitable[Wire]]
-    ) -> Wire:
+        self,
+        around: Around,
+        params: common.Wire,
+        origin: Origin,
+        answer: Callable[[common.Wire], Awaitable[common.Wire]],
+    ) -> common.Wire:
         """Pass an ask through the middleware. An elicitation that the middleware refuses is declined."""
         try:
             return await around(params, origin, answer)
@@ -301,7 +301,7 @@ class Answers:
                 return ElicitResult(action="decline")
             raise
 
-    async def _answer_of(self, params: Wire, origin: Origin) -> Wire:
+    async def _answer_of(self, params: common.Wire, origin: Origin) -> common.Wire:
         """Have the answerer answer."""
         if isinstance(params, CreateMessageRequestParams) and self._sampling is not None:
             answer = self._sampling(params, origin)
@@ -376,17 +376,17 @@ def _read_capability(answerer: object, kind: str, plain: Any) -> Any:
     if answerer is None:
         return None
     declared = _find_method(answerer, "capabilities")
-    return getattr(declared, kind) if isinstance(declared, ClientCapabilities) else plain
+    return getattr(declared, kind) if isinstance(declared, common.ClientCapabilities) else plain
 
 
-def find_ask_method(params: Wire) -> str:
+def find_ask_method(params: common.Wire) -> str:
     """Return the method of an ask with these params."""
     if isinstance(params, CreateMessageRequestParams):
         return "sampling/createMessage"
     return "elicitation/create" if isinstance(params, ElicitRequestParams) else "roots/list"
 
 
-def shape_answer(method: str, given: object) -> Wire:
+def shape_answer(method: str, given: object) -> common.Wire:
     """Convert an answer in a short form (a string, a mapping, ``None``, a list of roots) to the result that is sent.
 
     Raises ``LocalProtocolError`` if it is no answer to this method.
@@ -402,7 +402,7 @@ def shape_answer(method: str, given: object) -> Wire:
     raise LocalProtocolError(f"{method} is answered with a list of roots, not with {type(given).__name__}")
 
 
-def shape_answers(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, Wire]:
+def shape_answers(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, common.Wire]:
     """Convert answers to a round in short forms to results, by their keys.
 
     Raises ``LocalProtocolError`` for a key without an ask, and for an answer that does not fit its ask.
@@ -456,7 +456,7 @@ MAX_FORM = 256 * 1024
 """Most bytes of an elicitation: its message, its form or its address."""
 
 
-def admit_ask(params: Wire, *, offers_context: bool = False) -> Wire:
+def admit_ask(params: common.Wire, *, offers_context: bool = False) -> common.Wire:
     """Check an ask, and return it as an answerer may see it.
 
     A ``maxTokens`` above ``MAX_TOKENS`` is lowered to that, which the specification leaves to the client; an

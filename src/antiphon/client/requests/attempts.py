@@ -31,13 +31,7 @@ from antiphon.errors import AntiphonError, CallTimeout, InvalidParams, PeerError
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Outgoing
-from antiphon.transports.http.client.error_replies import (
-    BROKEN,
-    is_broken,
-    is_not_accepted,
-    is_unavailable,
-    is_unreachable,
-)
+from antiphon.transports.http.client import error_replies
 from antiphon.wire.common import CALL_KEY, RoundParams, Wire
 from antiphon.wire.envelope import ErrorObject, RequestId, decode_envelope, decode_wire, problem_of
 from antiphon.wire.failure import from_wire
@@ -309,7 +303,7 @@ class RepeatingConnection(Connection[ClientSession]):
             lost = error
         params: Any = decode_wire(decode_envelope(outgoing.data).params, outgoing.method.params)
         if not self._may_repeat(lost, outgoing.method.name, params):
-            raise _not_repeated(lost, outgoing.method.name, params) if is_broken(lost) else lost
+            raise _not_repeated(lost, outgoing.method.name, params) if error_replies.is_broken(lost) else lost
         self._current = current = self._current or {}
         for pause in PAUSES:
             await asyncio.sleep(pause)
@@ -322,8 +316,10 @@ class RepeatingConnection(Connection[ClientSession]):
                 lost = _still_lost(error, lost, params)
                 # A server that is not there now may come back: what could be repeated before still
                 # can.
-                if not is_unreachable(lost) and not self._may_repeat(lost, outgoing.method.name, params):
-                    raise _not_repeated(lost, outgoing.method.name, params) if is_broken(lost) else lost from None
+                if not error_replies.is_unreachable(lost) and not self._may_repeat(lost, outgoing.method.name, params):
+                    raise (
+                        _not_repeated(lost, outgoing.method.name, params) if error_replies.is_broken(lost) else lost
+                    ) from None
             finally:
                 current.pop(outgoing.id, None)
         raise _extend_error(lost, f"it was sent {len(PAUSES) + 1} times; call it again once the server can be reached")
@@ -343,12 +339,12 @@ class RepeatingConnection(Connection[ClientSession]):
 
     def _may_repeat(self, lost: PeerError, method: str, params: object) -> bool:
         """Return whether a request may be repeated: it was certainly not received, or may be carried out twice."""
-        if is_not_accepted(lost):
+        if error_replies.is_not_accepted(lost):
             return True
-        if is_unreachable(lost):
+        if error_replies.is_unreachable(lost):
             # Before the first round the error is raised at once, and the caller decides.
             return getattr(params, "request_state", None) is not None
-        if is_unavailable(lost) and method != "tools/call":
+        if error_replies.is_unavailable(lost) and method != "tools/call":
             # A list or the like can simply be requested again by the caller.
             return False
         return may_repeat(method, params, self.tools)
@@ -372,7 +368,12 @@ def _still_lost(error: PeerError, lost: PeerError, params: object) -> PeerError:
 
 def _is_passing(error: PeerError) -> bool:
     """Return whether another attempt may succeed."""
-    return is_broken(error) or is_unreachable(error) or is_not_accepted(error) or is_unavailable(error)
+    return (
+        error_replies.is_broken(error)
+        or error_replies.is_unreachable(error)
+        or error_replies.is_not_accepted(error)
+        or error_replies.is_unavailable(error)
+    )
 
 
 def _not_repeated(lost: PeerError, method: str, params: object) -> PeerError:
@@ -391,6 +392,6 @@ def _make_void_error(lost: PeerError) -> PeerError:
 
 
 def _extend_error(lost: PeerError, more: str) -> PeerError:
-    told = PeerError(f"{lost.message}; {more}", code=BROKEN, data=lost.data)
+    told = PeerError(f"{lost.message}; {more}", code=error_replies.BROKEN, data=lost.data)
     told.remote = lost.remote
     return told

@@ -18,31 +18,13 @@ from typing import Any, TypeVar, overload
 
 from msgspec import Raw, structs
 
+from antiphon import errors
 from antiphon.client.answers.answerers import Answers, Extension, PutAside, shape_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
 from antiphon.client.requests.attempts import BecameTask, Forwarding, Sending, read_legacy, read_modern
-from antiphon.client.rounds.loop import (
-    Ask,
-    PendingRound,
-    RoundAsk,
-    RoundLimits,
-    answer_all,
-    answer_rounds,
-    make_retry,
-    read_round,
-)
+from antiphon.client.rounds import loop
 from antiphon.engine.connection import OTHERS, Connection, Handler
 from antiphon.engine.request_telemetry import ConnectionWatch
-from antiphon.errors import (
-    CallTimeout,
-    ConnectionClosed,
-    InvalidParams,
-    InvalidRequest,
-    LocalProtocolError,
-    NotInRevision,
-    PeerError,
-    RemoteProtocolError,
-)
 from antiphon.machine.call_time import TimeLeft, count_time
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Request
@@ -73,11 +55,11 @@ R = TypeVar("R", bound=Wire)
 
 _ENDS: Mapping[type[BaseException], str | None] = {
     asyncio.CancelledError: "cancelled",
-    CallTimeout: "deadline",
-    ConnectionClosed: "closed",
+    errors.CallTimeout: "deadline",
+    errors.ConnectionClosed: "closed",
     # 2026-07-28 basic/patterns/mrtr: the server refuses a state that it does not know (any more).
-    InvalidParams: "call-gone",
-    PeerError: None,
+    errors.InvalidParams: "call-gone",
+    errors.PeerError: None,
 }
 """What became of the answers in a request, by how the request ended; ``None``: the server has them."""
 
@@ -89,7 +71,7 @@ class Calls:
     """The calls of one connection. ``peer`` is set once the connection exists; ``target`` identifies the server."""
 
     def __init__(
-        self, session: ClientSession, answers: Answers, target: str | Sequence[str] | Launch, limits: RoundLimits
+        self, session: ClientSession, answers: Answers, target: str | Sequence[str] | Launch, limits: loop.RoundLimits
     ) -> None:
         self.session = session
         self.peer: Connection[ClientSession]
@@ -123,7 +105,7 @@ class Calls:
         """Request a page of a list; return it, and the number of bytes received for it."""
         try:
             raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
-        except CallTimeout:
+        except errors.CallTimeout:
             raise timeout.too_late(method) from None
         finally:
             self.open.note_rest()
@@ -211,7 +193,7 @@ class Calls:
                 done = await self._answer_rounds(done, params, send)
             given_up = False
             return done
-        except PeerError:
+        except errors.PeerError:
             given_up = False
             raise
         finally:
@@ -224,7 +206,7 @@ class Calls:
         inspect = self._inspector(send) if self._answers.on_round is not None else None
         sent = self._reporting(send) if self._answers.reports else send
         answer = self._answerer(send.call)
-        return await answer_rounds(first, params, sent, answer, self._limits, admit=self._admit, inspect=inspect)
+        return await loop.answer_rounds(first, params, sent, answer, self._limits, admit=self._admit, inspect=inspect)
 
     def _reporting(self, send: Sending[R]) -> Callable[[RoundParams], Awaitable[R | InputRequiredResult]]:
         """Return ``send``, extended by telling the answerers what became of their answers."""
@@ -253,7 +235,7 @@ class Calls:
         """Return the function that shows each round to ``on_round``."""
 
         async def inspect_round(
-            result: InputRequiredResult, asks: Mapping[str, RoundAsk], this: Round, asked: int
+            result: InputRequiredResult, asks: Mapping[str, loop.RoundAsk], this: Round, asked: int
         ) -> None:
             on_round = self._answers.on_round
             outcome = on_round(self._pending(send, self._limits, result, asks, this.n, asked)) if on_round else None
@@ -273,7 +255,7 @@ class Calls:
 
     def pass_on(self, method: str, params: Received) -> None:
         """Send a notification of another peer, if the revision has it."""
-        with suppress(NotInRevision):
+        with suppress(errors.NotInRevision):
             spec = METHODS.get(method) or unknown_notification(method)
             self.peer.send(self.session.notify(spec, params.read, None, params))
 
@@ -288,7 +270,7 @@ class Calls:
         timeout: TimeLeft,
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
-    ) -> R | PendingRound[R]:
+    ) -> R | loop.PendingRound[R]:
         """Make a request that may have rounds; return its result, or its first round unanswered."""
         call = self.open.open(method, params, timeout)
         send = Sending(self.session, self.peer, call, result, timeout, progress, meta)
@@ -296,39 +278,39 @@ class Calls:
 
     async def resume(
         self,
-        pending: PendingRound[R],
+        pending: loop.PendingRound[R],
         answers: Mapping[str, object],
         *,
         timeout: TimeLeft,
         progress: Callable[..., object] | None = None,
-    ) -> R | PendingRound[R]:
+    ) -> R | loop.PendingRound[R]:
         """Continue a call; return its result, or its next round.
 
         Raises ``LocalProtocolError``, and sends nothing, if the call is another server's, or an answer fits no
         ask.
         """
         if not self.is_modern:
-            raise LocalProtocolError(
+            raise errors.LocalProtocolError(
                 "The revision agreed on has no rounds: go on with this call through a client that has agreed on one"
             )
         if pending.identity != self._server.identity:
             # "They MUST NOT be used for any other request"; and another server's state must not be sent
             # to this one.
-            raise LocalProtocolError(f"This call was made to another server, not to {self._server.target}")
+            raise errors.LocalProtocolError(f"This call was made to another server, not to {self._server.target}")
         params = pending.round_params
-        again = make_retry(params, shape_answers(pending, answers), pending.request_state)
+        again = loop.make_retry(params, shape_answers(pending, answers), pending.request_state)
         kind: Any = METHODS[pending.method].result
         call = self.open.open(pending.method, params, timeout, pending.call)
         send: Sending[R] = Sending(self.session, self.peer, call, kind, timeout, progress, pending.meta)
         call.answered = self._answers.take_up_asks(pending, answers)
         return await self._step(send, again, pending.limits, pending.number + 1, pending.asked)
 
-    async def answer(self, pending: PendingRound[Any]) -> dict[str, Any]:
+    async def answer(self, pending: loop.PendingRound[Any]) -> dict[str, Any]:
         """Have this client's answerers answer the asks of a round."""
         call = OpenCall(pending.method, pending.round_params, given_name=pending.call)
-        asks = {key: RoundAsk(METHODS[ask.method], ask.params, ask.raw, key) for key, ask in pending.asks.items()}
+        asks = {key: loop.RoundAsk(METHODS[ask.method], ask.params, ask.raw, key) for key, ask in pending.asks.items()}
         this = Round(n=pending.number, max=pending.limits.rounds)
-        answers: dict[str, Any] = await answer_all(asks, self._answerer(call), this, pending.limits.at_once)
+        answers: dict[str, Any] = await loop.answer_all(asks, self._answerer(call), this, pending.limits.at_once)
         origins = {id(params): origin for params, origin in call.answered}
         given = {key: (ask.params, origins.get(id(ask.params))) for key, ask in asks.items()}
         aside = {key: PutAside(answers[key], params, origin) for key, (params, origin) in given.items() if origin}
@@ -337,30 +319,30 @@ class Calls:
         return answers
 
     async def _step(
-        self, send: Sending[R], params: RoundParams, limits: RoundLimits, number: int, asked: int
-    ) -> R | PendingRound[R]:
+        self, send: Sending[R], params: RoundParams, limits: loop.RoundLimits, number: int, asked: int
+    ) -> R | loop.PendingRound[R]:
         done = await self._make_requests(send, params, answers=False)
         if not isinstance(done, InputRequiredResult):
             return done
         asked += len(done.input_requests or ())
-        asks = read_round(done, number, asked, limits, self._admit)
+        asks = loop.read_round(done, number, asked, limits, self._admit)
         return self._pending(send, limits, done, asks, number, asked)
 
     def _pending(
         self,
         send: Sending[R],
-        limits: RoundLimits,
+        limits: loop.RoundLimits,
         result: InputRequiredResult,
-        asks: Mapping[str, RoundAsk],
+        asks: Mapping[str, loop.RoundAsk],
         number: int,
         asked: int,
-    ) -> PendingRound[R]:
+    ) -> loop.PendingRound[R]:
         call = send.call
         params = structs.replace(call.params, meta=None, input_responses=None, request_state=None)
-        return PendingRound(
+        return loop.PendingRound(
             method=call.method,
             params=Raw(encode_value(params)),
-            asks={key: Ask(method=ask.spec.name, raw=ask.raw) for key, ask in asks.items()},
+            asks={key: loop.Ask(method=ask.spec.name, raw=ask.raw) for key, ask in asks.items()},
             request_state=result.request_state,
             number=number,
             asked=asked,
@@ -373,12 +355,12 @@ class Calls:
 
     # --- asks of tasks ------------------------------------------------------------------------------------------
 
-    def asks_of_task(self, requests: dict[str, InputRequest], number: int, asked: int) -> dict[str, RoundAsk]:
+    def asks_of_task(self, requests: dict[str, InputRequest], number: int, asked: int) -> dict[str, loop.RoundAsk]:
         """Read asks of a task, by the same rules and limits as those of a round; see ``read_round``."""
-        return read_round(InputRequiredResult(input_requests=requests), number, asked, self._limits, self._admit)
+        return loop.read_round(InputRequiredResult(input_requests=requests), number, asked, self._limits, self._admit)
 
     async def answer_for_task(
-        self, call: OpenCall, ask: RoundAsk, this: Round, *, id: str, started: float | None, says: str
+        self, call: OpenCall, ask: loop.RoundAsk, this: Round, *, id: str, started: float | None, says: str
     ) -> Wire | Raw:
         """Have an ask answered; ``OriginTask`` is what its answerer learns about the task."""
         identity = self._server.identity
@@ -419,7 +401,7 @@ class Calls:
         if ask.related_to is None:
             return self.open.only_call()
         if ask.related_to not in self.session.outgoing:
-            raise InvalidRequest("The request that this belongs to has ended")
+            raise errors.InvalidRequest("The request that this belongs to has ended")
         return self.open.call_of(ask.related_to)
 
     def _origin_of(self, ask: Request, owner: OpenCall | None) -> Origin:
@@ -466,11 +448,11 @@ class Calls:
         ids = [call.request for call in calls if call.request in self.session.outgoing]
         # A repeated request has another id now, so all waiting requests are given up.
         for id in ids or list(self.session.outgoing):
-            peer.abandon(id, RemoteProtocolError(reason))
-        raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
+            peer.abandon(id, errors.RemoteProtocolError(reason))
+        raise errors.InvalidRequest(f"More than {self._limits.asks} asks in one call")
 
-    def _answerer(self, call: OpenCall) -> Callable[[RoundAsk, Round], Awaitable[Wire | Raw]]:
-        async def answer(ask: RoundAsk, this: Round) -> Wire | Raw:
+    def _answerer(self, call: OpenCall) -> Callable[[loop.RoundAsk, Round], Awaitable[Wire | Raw]]:
+        async def answer(ask: loop.RoundAsk, this: Round) -> Wire | Raw:
             origin = self._origin(call, this, within=ask.within)
             with count_time(call.time):
                 result = await self._answers.answer(ask.params, origin, raw=ask.raw, key=ask.key)
@@ -522,7 +504,7 @@ class Calls:
 
 def _refuse_round(done: R | InputRequiredResult, method: str) -> R:
     if isinstance(done, InputRequiredResult):
-        raise RemoteProtocolError(f"The server asked for input in {method}, which has no rounds")
+        raise errors.RemoteProtocolError(f"The server asked for input in {method}, which has no rounds")
     return done
 
 

@@ -15,15 +15,8 @@ import msgspec
 from antiphon.errors import AntiphonError, ConfigError, LocalProtocolError, PeerError, Rejected
 from antiphon.host.checks.validate import MAX_JSON_DEPTH, inspect_media
 from antiphon.host.providers.tool_names import plain_names
+from antiphon.wire import content
 from antiphon.wire.apps import is_for_model
-from antiphon.wire.content import (
-    AudioContent,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-)
 from antiphon.wire.envelope import encode_value, too_deep
 from antiphon.wire.origin import MEMORY, ChangedCall, Origin, identify_target
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
@@ -164,7 +157,7 @@ def describe_failure(error: AntiphonError) -> CallToolResult:
     note = refusal_of(error, "note")
     said = error.message if isinstance(error, PeerError) else str(error)
     text = f"{said}: {note}" if note else said
-    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+    return CallToolResult(content=[content.TextContent(text=text)], is_error=True)
 
 
 def refusal_of(error: AntiphonError, member: str = "reason") -> str | None:
@@ -187,42 +180,42 @@ def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolRes
     structured = result.structured_content
     data = b"" if structured is None else encode_value(structured)
     if not blocks and data:
-        blocks = [TextContent(text=data.decode())]
+        blocks = [content.TextContent(text=data.decode())]
     if len(data) > most or too_deep(data, MAX_JSON_DEPTH):
         structured = None
-    kept: list[ContentBlock] = []
+    kept: list[content.ContentBlock] = []
     for at, block in enumerate(blocks):
         if at == _MOST_BLOCKS:
-            kept.append(TextContent(text=f"[left out: {len(blocks) - at:,} more blocks]"))
+            kept.append(content.TextContent(text=f"[left out: {len(blocks) - at:,} more blocks]"))
             break
-        size = len(block.text) if isinstance(block, TextContent) else len(encode_value(block))
+        size = len(block.text) if isinstance(block, content.TextContent) else len(encode_value(block))
         if size <= most:
             kept.append(block)
-        elif isinstance(block, TextContent):
-            kept.append(TextContent(text=f"{block.text[:most]}\n[cut: {most:,} of {size:,} characters]"))
+        elif isinstance(block, content.TextContent):
+            kept.append(content.TextContent(text=f"{block.text[:most]}\n[cut: {most:,} of {size:,} characters]"))
         else:
-            kept.append(TextContent(text=f"[left out: {type(block).__name__} of {size:,} characters]"))
+            kept.append(content.TextContent(text=f"[left out: {type(block).__name__} of {size:,} characters]"))
         most = max(0, most - size)
     if structured is not result.structured_content and result.content:
-        kept.append(TextContent(text=f"[left out: structured content of {len(data):,} characters]"))
+        kept.append(content.TextContent(text=f"[left out: structured content of {len(data):,} characters]"))
     return msgspec.structs.replace(result, content=kept, structured_content=structured)
 
 
-def _adapt_block(block: ContentBlock) -> ContentBlock:
+def _adapt_block(block: content.ContentBlock) -> content.ContentBlock:
     """Return a block as models accept it: what they cannot read, or a host refuses, is named in a text."""
-    if isinstance(block, ImageContent | AudioContent):
+    if isinstance(block, content.ImageContent | content.AudioContent):
         try:
             inspect_media(block.data, block.mime_type)
         except ValueError as error:
-            return TextContent(text=f"[left out: {block.mime_type}, {len(block.data):,} characters: {error}]")
-    if isinstance(block, TextContent | ImageContent | AudioContent | ResourceLink):
+            return content.TextContent(text=f"[left out: {block.mime_type}, {len(block.data):,} characters: {error}]")
+    if isinstance(block, content.TextContent | content.ImageContent | content.AudioContent | content.ResourceLink):
         return block
-    if not isinstance(block, EmbeddedResource):
-        return TextContent(text=f"[content of the unknown kind {block.type!r}]")
+    if not isinstance(block, content.EmbeddedResource):
+        return content.TextContent(text=f"[content of the unknown kind {block.type!r}]")
     resource = block.resource
     if resource.blob is None:
         return block
     kind = resource.mime_type or "application/octet-stream"
     if kind.startswith("image/"):
-        return _adapt_block(ImageContent(data=resource.blob, mime_type=kind))
-    return TextContent(text=f"[resource {resource.uri}: {kind}, {len(resource.blob) * 3 // 4:,} bytes]")
+        return _adapt_block(content.ImageContent(data=resource.blob, mime_type=kind))
+    return content.TextContent(text=f"[resource {resource.uri}: {kind}, {len(resource.blob) * 3 // 4:,} bytes]")

@@ -13,23 +13,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from antiphon.errors import ConfigError, Rejected
-from antiphon.host.agent_run.offered_tools import (
-    ConfirmsCalls,
-    OfferedTool,
-    ToolClient,
-    ToolSource,
-    call_for_model,
-    call_tool,
-    offer_tools,
-)
-from antiphon.host.agent_run.run_record import (
-    Elicits,
-    RecordedConfirmation,
-    RunEntry,
-    RunRecord,
-    ToolEnded,
-    ask_what_became,
-)
+from antiphon.host.agent_run import offered_tools, run_record
 from antiphon.host.own_request import OwnAnswer
 from antiphon.host.review.definitions import digest_definition
 from antiphon.host.store.base import Store
@@ -77,7 +61,7 @@ class ToolProgressed(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
 
 
-RunEvent = TextGrew | ModelAnswered | ToolBegan | ToolProgressed | ToolEnded
+RunEvent = TextGrew | ModelAnswered | ToolBegan | ToolProgressed | run_record.ToolEnded
 """What happens during a run."""
 OnEvent = Callable[[RunEvent], object]
 """Called with each event; may be a coroutine function, which the run then waits for, except for texts that grow."""
@@ -90,7 +74,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the model has answered, or still wanted tools in the last step; these were not called."""
     answers: Sequence[OwnAnswer]
     """All answers of the model; the last one is the final one."""
-    calls: Sequence[ToolEnded]
+    calls: Sequence[run_record.ToolEnded]
     """All calls of tools, in the order in which they ended."""
     messages: Sequence[SamplingMessage]
     """The whole conversation, for a run that goes on with it; without an answer whose tools were not called."""
@@ -107,7 +91,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return None if None in paid else sum(filter(None, paid))
 
 
-class RunHost(Elicits, Protocol):
+class RunHost(run_record.Elicits, Protocol):
     """What a run needs of a host."""
 
     @property
@@ -130,7 +114,7 @@ class RunHost(Elicits, Protocol):
 async def run_steps(
     host: RunHost,
     request: CreateMessageRequestParams,
-    sources: Sequence[ToolSource],
+    sources: Sequence[offered_tools.ToolSource],
     *,
     run_id: str | None,
     max_steps: int,
@@ -142,9 +126,9 @@ async def run_steps(
     """Run; see ``Host.run``."""
     if max_steps < 1:
         raise ConfigError("run(): max_steps is at least 1")
-    events, record = _Events(on_event), RunRecord(host.store, run_id)
+    events, record = _Events(on_event), run_record.RunRecord(host.store, run_id)
     await record.open(request)
-    calls = _ToolCalls(host, await offer_tools(sources), max_result, events, record)
+    calls = _ToolCalls(host, await offered_tools.offer_tools(sources), max_result, events, record)
     messages, answers, tools = list(request.messages), list[OwnAnswer](), calls.definitions
     while True:
         step = len(answers) + 1
@@ -206,10 +190,10 @@ class _ToolCalls:
     def __init__(
         self,
         host: RunHost,
-        offered: Mapping[str, OfferedTool],
+        offered: Mapping[str, offered_tools.OfferedTool],
         max_result: int,
         events: _Events,
-        record: RunRecord,
+        record: run_record.RunRecord,
     ) -> None:
         self._host, self._offered, self._max_result, self._events = host, offered, max_result, events
         self._record = record
@@ -218,7 +202,7 @@ class _ToolCalls:
         """The tools for the model; ``None`` if there are none."""
 
     @property
-    def ended(self) -> list[ToolEnded]:
+    def ended(self) -> list[run_record.ToolEnded]:
         """The calls that have ended, in this order."""
         return list(self._record.ended.values())
 
@@ -226,7 +210,7 @@ class _ToolCalls:
         """Record an answer, and by which definitions its calls were meant."""
         names = {use.name for use in _list_uses(answer)} if self._record.is_stored else ()
         tools = {name: await digest_definition(self._offered[name].tool) for name in names}
-        await self._record.add(RunEntry(answer=answer, tools=tools))
+        await self._record.add(run_record.RunEntry(answer=answer, tools=tools))
 
     async def make(self, step: int, uses: Sequence[ToolUseContent]) -> list[ToolResultContent]:
         """Make the calls of one step, some of them at a time, and return their results in the given order."""
@@ -247,12 +231,12 @@ class _ToolCalls:
             is_error=end.result.is_error,
         )
 
-    async def _make_call(self, step: int, use: ToolUseContent, at: int) -> ToolEnded:
+    async def _make_call(self, step: int, use: ToolUseContent, at: int) -> run_record.ToolEnded:
         async with self._room:
             await self._events.tell(ToolBegan(step=step, use=use))
-            result, refused = await call_for_model(self._call(step, use, at), self._max_result)
-            end = ToolEnded(step=step, use=use, result=result, refused=refused)
-            await self._record.add(RunEntry(ended=end, place=(step, at)))
+            result, refused = await offered_tools.call_for_model(self._call(step, use, at), self._max_result)
+            end = run_record.ToolEnded(step=step, use=use, result=result, refused=refused)
+            await self._record.add(run_record.RunEntry(ended=end, place=(step, at)))
             await self._events.tell(end)
         return end
 
@@ -260,7 +244,7 @@ class _ToolCalls:
         if at >= _MAX_CALLS:
             raise Rejected(f"At most {_MAX_CALLS} tools can be called in one step", data={"reason": "limit"})
         begun = self._record.began.get((step, at))
-        if begun is not None and (known := await ask_what_became(self._host, use.name, begun)) is not None:
+        if begun is not None and (known := await run_record.ask_what_became(self._host, use.name, begun)) is not None:
             return known
         offered = await self._find_offered(step, use.name)
 
@@ -269,9 +253,9 @@ class _ToolCalls:
             return self._events.tell(event)
 
         confirm = await self._record_begin(offered, use, (step, at))
-        return await call_tool(offered, use.input, confirm, tell_progress)
+        return await offered_tools.call_tool(offered, use.input, confirm, tell_progress)
 
-    async def _find_offered(self, step: int, name: str) -> OfferedTool:
+    async def _find_offered(self, step: int, name: str) -> offered_tools.OfferedTool:
         """Return the tool that the model meant; after an interruption, its server may offer another one by this name.
 
         The host takes no answer that uses a tool which was not offered.
@@ -284,14 +268,16 @@ class _ToolCalls:
             raise Rejected(text, data={"reason": "definition"})
         return offered
 
-    async def _record_begin(self, offered: OfferedTool, use: ToolUseContent, place: tuple[int, int]) -> ConfirmsCalls:
+    async def _record_begin(
+        self, offered: offered_tools.OfferedTool, use: ToolUseContent, place: tuple[int, int]
+    ) -> offered_tools.ConfirmsCalls:
         """Have the beginning of a call recorded; return what confirms it."""
         if not self._record.is_stored:
             return self._host
         source = offered.source
-        asked = source.confirmers if isinstance(source, ToolClient) else ()
+        asked = source.confirmers if isinstance(source, offered_tools.ToolClient) else ()
         if self._host.confirm not in [getattr(each, "confirm", each) for each in asked]:
-            return RecordedConfirmation(self._host, self._record, place)
+            return run_record.RecordedConfirmation(self._host, self._record, place)
         # The source asks this host by itself, so that nobody hears when the call was allowed.
-        await self._record.add(RunEntry(began=use.input, place=place))
+        await self._record.add(run_record.RunEntry(began=use.input, place=place))
         return self._host

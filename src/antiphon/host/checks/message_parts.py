@@ -10,22 +10,12 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from antiphon.wire.content import (
-    AudioContent,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    SamplingContent,
-    TextContent,
-    ToolResultContent,
-    ToolUseContent,
-)
+from antiphon.wire import content
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 from antiphon.wire.tools import CallToolResult
 
-AnyBlock = SamplingContent | ContentBlock
+AnyBlock = content.SamplingContent | content.ContentBlock
 
 
 class PlacedBlock(NamedTuple):
@@ -53,12 +43,12 @@ class Binary(NamedTuple):
 
 
 _DRAWN: dict[type, tuple[str, ...]] = {
-    TextContent: ("text",),
-    ImageContent: ("data", "mimeType"),
-    AudioContent: ("data", "mimeType"),
-    ToolUseContent: ("id", "name", "input"),
-    ToolResultContent: ("toolUseId", "content", "structuredContent", "isError"),
-    EmbeddedResource: ("uri", "mimeType", "text", "blob"),
+    content.TextContent: ("text",),
+    content.ImageContent: ("data", "mimeType"),
+    content.AudioContent: ("data", "mimeType"),
+    content.ToolUseContent: ("id", "name", "input"),
+    content.ToolResultContent: ("toolUseId", "content", "structuredContent", "isError"),
+    content.EmbeddedResource: ("uri", "mimeType", "text", "blob"),
     SamplingMessage: ("role", "content"),
     CreateMessageResult: ("role", "content", "model", "stopReason"),
 }
@@ -74,7 +64,7 @@ def more_of(value: AnyBlock | SamplingMessage | CreateMessageResult) -> dict[str
     if drawn is None:
         return {}
     found: dict[str, Any] = msgspec.json.decode(encode_value(value))
-    resource: dict[str, Any] = found.pop("resource", {}) if isinstance(value, EmbeddedResource) else {}
+    resource: dict[str, Any] = found.pop("resource", {}) if isinstance(value, content.EmbeddedResource) else {}
     inner = {name: member for name, member in resource.items() if name not in drawn}
     outer = {name: member for name, member in found.items() if name not in (*drawn, "type", "resultType")}
     return {**outer, "resource": inner} if inner else outer
@@ -161,7 +151,7 @@ def list_blocks(asked: CreateMessageRequestParams | CreateMessageResult | CallTo
     for place, message in messages:
         for placed in message_blocks(message, place):
             yield placed
-            if isinstance(placed.block, ToolResultContent):
+            if isinstance(placed.block, content.ToolResultContent):
                 for at, inner in enumerate(placed.block.content):
                     yield PlacedBlock(f"{placed.place}.content[{at}]", inner)
 
@@ -179,9 +169,9 @@ def list_texts(asked: CreateMessageRequestParams | CreateMessageResult) -> Itera
 def list_binaries(asked: CreateMessageRequestParams | CreateMessageResult | CallToolResult) -> Iterator[Binary]:
     """Yield every piece of base64 data."""
     for place, block in list_blocks(asked):
-        if isinstance(block, ImageContent | AudioContent):
+        if isinstance(block, content.ImageContent | content.AudioContent):
             yield Binary(f"{place}.data", block.data, block.mime_type, True)
-        elif isinstance(block, EmbeddedResource) and block.resource.blob is not None:
+        elif isinstance(block, content.EmbeddedResource) and block.resource.blob is not None:
             mime_type = block.resource.mime_type or "application/octet-stream"
             yield Binary(f"{place}.resource.blob", block.resource.blob, mime_type, False)
 
@@ -200,17 +190,17 @@ def _tool_texts(params: CreateMessageRequestParams) -> Iterator[Text]:
 
 
 def _block_texts(place: str, block: AnyBlock) -> Iterator[Text]:
-    if isinstance(block, TextContent):
+    if isinstance(block, content.TextContent):
         yield Text(f"{place}.text", block.text)
-    elif isinstance(block, ToolUseContent):
+    elif isinstance(block, content.ToolUseContent):
         yield Text(f"{place}.name", block.name)
         yield Text(f"{place}.input", _encode_json(block.input))
-    elif isinstance(block, ToolResultContent):
+    elif isinstance(block, content.ToolResultContent):
         if block.structured_content is not None:
             yield Text(f"{place}.structuredContent", _encode_json(block.structured_content))
-    elif isinstance(block, ResourceLink):
+    elif isinstance(block, content.ResourceLink):
         yield Text(place, _encode_json(block))
-    elif isinstance(block, EmbeddedResource):
+    elif isinstance(block, content.EmbeddedResource):
         yield Text(f"{place}.resource.uri", block.resource.uri)
         yield Text(f"{place}.resource.text", block.resource.text or "")
 

@@ -12,19 +12,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from antiphon.host.checks import risk
 from antiphon.host.checks.ask_limits import check_options
 from antiphon.host.checks.message_parts import list_leaves, rewrite_texts
 from antiphon.host.checks.redact import secrets_of
-from antiphon.host.checks.risk import (
-    LARGE_TEXT,
-    MAX_HERE,
-    MAX_SECONDS,
-    Place,
-    Risk,
-    assess_result,
-    list_instructions,
-    make_leak_risk,
-)
 from antiphon.host.checks.visible import count_hidden, first_hidden, replace_hidden, strip_invisible
 from antiphon.machine.side_process.pool import run_aside
 from antiphon.wire.envelope import encode_value
@@ -51,7 +42,7 @@ class ResultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Glob over the server's own name of the tool."""
     server: str = "*"
     """Glob over the server's identity, or a coarser one."""
-    max_characters: int = LARGE_TEXT
+    max_characters: int = risk.LARGE_TEXT
     """Longer results are of the form ``size``."""
 
     def __post_init__(self) -> None:
@@ -80,7 +71,7 @@ class ExaminedResult(msgspec.Struct, frozen=True, kw_only=True):
     masked: CallToolResult
     most: int | None = None
     """Most characters that are passed on, if it is to be cut."""
-    risks: tuple[Risk, ...] = ()
+    risks: tuple[risk.Risk, ...] = ()
 
     def list_forms(self, effect: ResultEffect) -> str:
         """Return the forms with this effect, in one text."""
@@ -103,10 +94,10 @@ async def examine_result(
     own = urlsplit(origin.target).hostname if "://" in origin.target else None
     job = _ResultJob(tuple(rules), result, tuple(named | {own or ""}))
     # Several patterns run over each text, so that less fits into a few milliseconds.
-    if len(encode_value(result)) <= MAX_HERE // 4:
+    if len(encode_value(result)) <= risk.MAX_HERE // 4:
         return _examine(job)
     return msgspec.json.decode(
-        await run_aside(examine_document, encode_value(job), seconds=MAX_SECONDS), type=ExaminedResult
+        await run_aside(examine_document, encode_value(job), seconds=risk.MAX_SECONDS), type=ExaminedResult
     )
 
 
@@ -121,9 +112,9 @@ def _examine(job: _ResultJob) -> ExaminedResult:
     found = [each for each in _find_all(job.result, frozenset(job.hosts), most) if about[each.form] is not None]
     effects: dict[ResultForm, ResultEffect] = {each.form: cast("ResultRule", about[each.form]).effect for each in found}
     masked = _mask_findings(job.result, [each for each in found if effects[each.form] == "mask"])
-    leaks = [Place(each.place, each.start, each.end) for each in found if each.form == "leak"]
+    leaks = [risk.Place(each.place, each.start, each.end) for each in found if each.form == "leak"]
     asks = "ask" in effects.values()
-    risks = [*assess_result(masked), *([make_leak_risk(leaks)] if leaks else [])] if asks else []
+    risks = [*risk.assess_result(masked), *([risk.make_leak_risk(leaks)] if leaks else [])] if asks else []
     return ExaminedResult(
         effects=effects, masked=masked, most=most if effects.get("size") == "mask" else None, risks=tuple(risks)
     )
@@ -135,7 +126,7 @@ def _find_all(result: CallToolResult, hosts: frozenset[str], most: int | None) -
         size += len(leaf.text)
         # Searched without invisible characters, which would hide what a model reads all the same.
         plain, place = strip_invisible(leaf.text) or (leaf.text, int)
-        for start, end in list_instructions(plain):
+        for start, end in risk.list_instructions(plain):
             yield ResultFinding("instructions", leaf.place, place(start), place(end - 1) + 1, is_name=leaf.is_name)
         for start, end in _list_leaks(plain, hosts):
             yield ResultFinding("leak", leaf.place, place(start), place(end - 1) + 1, is_name=leaf.is_name)

@@ -14,25 +14,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from antiphon.host.checks.message_parts import list_binaries, list_texts, message_blocks
-from antiphon.wire.content import (
-    AudioContent,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    ToolResultContent,
-    ToolUseContent,
-)
+from antiphon.wire import content, sampling
 from antiphon.wire.envelope import encode_value, too_deep
-from antiphon.wire.sampling import (
-    MAX_BLOCKS,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    SamplingMessage,
-    check_conversation,
-    check_counts,
-    refuse_place,
-)
 
 MAX_TEXT = 10 * 1024 * 1024
 """Most bytes of all text together: ten times the context of the largest models of 2026, at four bytes a token."""
@@ -41,44 +24,58 @@ MAX_MEDIA = 20 * 1024 * 1024
 MAX_JSON_DEPTH = 64
 """Deepest nesting of one JSON value in a request (a schema, an input): half of what a whole frame may have."""
 
-_RESULT_BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
-_TOP_BLOCKS = (TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent)
+_RESULT_BLOCKS = (
+    content.TextContent,
+    content.ImageContent,
+    content.AudioContent,
+    content.ResourceLink,
+    content.EmbeddedResource,
+)
+_TOP_BLOCKS = (
+    content.TextContent,
+    content.ImageContent,
+    content.AudioContent,
+    content.ToolUseContent,
+    content.ToolResultContent,
+)
 
 
-def validate_request(params: CreateMessageRequestParams) -> None:
+def validate_request(params: sampling.CreateMessageRequestParams) -> None:
     """Check a request; raise ``InvalidParams``, which names the place, if it is not valid."""
-    check_counts(params)
+    sampling.check_counts(params)
     _check_numbers(params)
     _check_tools(params)
     for at, message in enumerate(params.messages):
         _check_message(message, f"messages[{at}]")
-    check_conversation(params.messages)
+    sampling.check_conversation(params.messages)
     _check_contents(params)
 
 
-def validate_result(result: CreateMessageResult, params: CreateMessageRequestParams) -> None:
+def validate_result(result: sampling.CreateMessageResult, params: sampling.CreateMessageRequestParams) -> None:
     """Check an answer; ``InvalidParams`` names the place. It is our mistake, so the server must not get this error."""
     if result.role != "assistant":
-        refuse_place("role", 'an answer comes from the "assistant"')
+        sampling.refuse_place("role", 'an answer comes from the "assistant"')
     if not result.blocks:
-        refuse_place("content", "empty")
+        sampling.refuse_place("content", "empty")
     offered = {tool.name for tool in params.tools or ()}
     for place, block in message_blocks(result, ""):
-        if not isinstance(block, TextContent | ImageContent | AudioContent | ToolUseContent):
-            refuse_place(place, "not a kind of content an answer may have")
-        if isinstance(block, ToolUseContent) and block.name not in offered:
-            refuse_place(f"{place}.name", "a tool that was not offered")
-        if isinstance(block, ToolUseContent):
+        if not isinstance(
+            block, content.TextContent | content.ImageContent | content.AudioContent | content.ToolUseContent
+        ):
+            sampling.refuse_place(place, "not a kind of content an answer may have")
+        if isinstance(block, content.ToolUseContent) and block.name not in offered:
+            sampling.refuse_place(f"{place}.name", "a tool that was not offered")
+        if isinstance(block, content.ToolUseContent):
             _check_depth(f"{place}.input", block.input)
     _check_contents(result)
 
 
-def separate_uses(result: CreateMessageResult) -> CreateMessageResult:
+def separate_uses(result: sampling.CreateMessageResult) -> sampling.CreateMessageResult:
     """Return an answer in which each use of a tool has an id of its own: some models give several the same, or none."""
     blocks = list(result.blocks)
     taken = {""}
     for at, block in enumerate(result.blocks):
-        if isinstance(block, ToolUseContent):
+        if isinstance(block, content.ToolUseContent):
             id = block.id
             if id in taken:
                 id = f"{id or block.name}-{at}"
@@ -89,9 +86,9 @@ def separate_uses(result: CreateMessageResult) -> CreateMessageResult:
     return result if blocks == list(result.blocks) else structs.replace(result, content=blocks)
 
 
-def _check_numbers(params: CreateMessageRequestParams) -> None:
+def _check_numbers(params: sampling.CreateMessageRequestParams) -> None:
     if params.temperature is not None and not math.isfinite(params.temperature):
-        refuse_place("temperature", "must be a finite number")
+        sampling.refuse_place("temperature", "must be a finite number")
     wishes = params.model_preferences
     if wishes is None:
         return
@@ -103,60 +100,60 @@ def _check_numbers(params: CreateMessageRequestParams) -> None:
     for name, value in priorities:
         # Schema: minimum 0, maximum 1. The comparison is false for not-a-number as well.
         if value is not None and not 0 <= value <= 1:
-            refuse_place(f"modelPreferences.{name}Priority", "must be from 0 to 1")
+            sampling.refuse_place(f"modelPreferences.{name}Priority", "must be from 0 to 1")
 
 
-def _check_tools(params: CreateMessageRequestParams) -> None:
+def _check_tools(params: sampling.CreateMessageRequestParams) -> None:
     seen: set[str] = set()
     for at, tool in enumerate(params.tools or ()):
         if not tool.name or tool.name in seen:
-            refuse_place(f"tools[{at}].name", "a second tool of this name" if tool.name else "empty")
+            sampling.refuse_place(f"tools[{at}].name", "a second tool of this name" if tool.name else "empty")
         seen.add(tool.name)
         _check_depth(f"tools[{at}]", tool)
     if params.tool_choice is not None and params.tool_choice.mode == "required" and not params.tools:
-        refuse_place("toolChoice.mode", '"required", but there are no tools')
+        sampling.refuse_place("toolChoice.mode", '"required", but there are no tools')
     if params.metadata is not None:
         _check_depth("metadata", params.metadata)
 
 
-def _check_message(message: SamplingMessage, place: str) -> None:
+def _check_message(message: sampling.SamplingMessage, place: str) -> None:
     if not message.blocks:
-        refuse_place(f"{place}.content", "empty")
+        sampling.refuse_place(f"{place}.content", "empty")
     for where, block in message_blocks(message, place):
         _check_block(where, block)
 
 
 def _check_block(place: str, block: object) -> None:
     if not isinstance(block, _TOP_BLOCKS):
-        refuse_place(place, "content of a kind that sampling does not have")
-    if isinstance(block, ToolUseContent):
+        sampling.refuse_place(place, "content of a kind that sampling does not have")
+    if isinstance(block, content.ToolUseContent):
         _check_depth(f"{place}.input", block.input)
-    if isinstance(block, ToolResultContent):
+    if isinstance(block, content.ToolResultContent):
         _check_tool_result(place, block)
 
 
-def _check_tool_result(place: str, result: ToolResultContent) -> None:
-    if len(result.content) > MAX_BLOCKS:
-        refuse_place(f"{place}.content", f"more than {MAX_BLOCKS} blocks")
+def _check_tool_result(place: str, result: content.ToolResultContent) -> None:
+    if len(result.content) > sampling.MAX_BLOCKS:
+        sampling.refuse_place(f"{place}.content", f"more than {sampling.MAX_BLOCKS} blocks")
     for at, block in enumerate(result.content):
         if not isinstance(block, _RESULT_BLOCKS):
-            refuse_place(f"{place}.content[{at}]", "content of a kind that tool results do not have")
+            sampling.refuse_place(f"{place}.content[{at}]", "content of a kind that tool results do not have")
     _check_depth(f"{place}.structuredContent", result.structured_content)
 
 
-def _check_contents(asked: CreateMessageRequestParams | CreateMessageResult) -> None:
+def _check_contents(asked: sampling.CreateMessageRequestParams | sampling.CreateMessageResult) -> None:
     size = 0
     for place, text in list_texts(asked):
         # A text has at least as many bytes as characters, so one that is too long need not be encoded.
         size += len(text) if len(text) > MAX_TEXT else len(text.encode("utf-8", "surrogatepass"))
         if size > MAX_TEXT:
-            refuse_place(place, f"more than {MAX_TEXT} bytes of text in one request")
+            sampling.refuse_place(place, f"more than {MAX_TEXT} bytes of text in one request")
     size = 0
     for place, data, mime_type, playable in list_binaries(asked):
         # Four characters of base64 are three bytes, so what is too large is refused without decoding it.
         size += len(data) * 3 // 4
         if size > MAX_MEDIA:
-            refuse_place(place, f"more than {MAX_MEDIA} bytes of media in one request")
+            sampling.refuse_place(place, f"more than {MAX_MEDIA} bytes of media in one request")
         _check_binary(place, data, mime_type, playable)
 
 
@@ -167,18 +164,18 @@ def _check_binary(place: str, data: str, mime_type: str, playable: bool) -> None
         else:
             binascii.a2b_base64(data, strict_mode=True)
     except binascii.Error:
-        refuse_place(place, "not valid base64")
+        sampling.refuse_place(place, "not valid base64")
     except ValueError as error:
-        refuse_place(place, str(error))
+        sampling.refuse_place(place, str(error))
 
 
 def _check_depth(place: str, value: object) -> None:
     try:
         deep = too_deep(encode_value(value), MAX_JSON_DEPTH)
     except (RecursionError, TypeError, ValueError, OverflowError):
-        refuse_place(place, "not JSON, or nested too deep")
+        sampling.refuse_place(place, "not JSON, or nested too deep")
     if deep:
-        refuse_place(place, f"JSON nested deeper than {MAX_JSON_DEPTH}")
+        sampling.refuse_place(place, f"JSON nested deeper than {MAX_JSON_DEPTH}")
 
 
 MAX_PIXELS = 64_000_000

@@ -20,16 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.host.model_catalogue import Model, ModelCatalogue, Tier
-from antiphon.host.models.selection import (
-    Candidate,
-    Followed,
-    Needs,
-    Obstacle,
-    Scores,
-    Selection,
-    SelectionRule,
-    follow_hints,
-)
+from antiphon.host.models import selection
 from antiphon.wire.sampling import ModelPreferences
 
 _DECADES = 5
@@ -91,14 +82,14 @@ Parts = tuple[Fraction, Fraction, Fraction]
 
 
 def select_model(
-    needs: Needs,
+    needs: selection.Needs,
     wishes: ModelPreferences | None,
     catalogue: ModelCatalogue,
     *,
     allowed: Collection[str] | None = None,
     left: Decimal | None = None,
     unavailable: Mapping[str, str] | None = None,
-) -> Selection:
+) -> selection.Selection:
     """Choose a model.
 
     ``allowed``: globs over names, one of which must match; ``None`` for any model. ``left``: dollars the request may
@@ -115,12 +106,12 @@ def select_model(
         for model in concerned
     ]
     eligible = [each.model for each in judged if not each.obstacles]
-    followed = follow_hints([hint.name or "" for hint in (wishes.hints if wishes else None) or ()], eligible)
+    followed = selection.follow_hints([hint.name or "" for hint in (wishes.hints if wishes else None) or ()], eligible)
     priorities = priorities_of(wishes)
     total = priorities.total
     scored = {each.model.name: _score_model(each, priorities) for each in judged if not each.obstacles}
     winner, rule = _decide_winner([scored[model.name] for model in followed.models], catalogue, weighed=total > 0)
-    return Selection(
+    return selection.Selection(
         winner=winner.name if winner else None,
         fallbacks=_list_fallbacks(winner, eligible, catalogue),
         rule=rule,
@@ -136,7 +127,7 @@ def select_model(
 class _Judged(NamedTuple):
     model: Model
     cost: Decimal | None
-    obstacles: tuple[Obstacle, ...]
+    obstacles: tuple[selection.Obstacle, ...]
 
 
 class _Scored(NamedTuple):
@@ -155,7 +146,7 @@ def _score_model(judged: _Judged, priorities: Priorities) -> _Scored:
 
 def _decide_winner(
     models: list[_Scored], catalogue: ModelCatalogue, *, weighed: bool
-) -> tuple[Model | None, SelectionRule]:
+) -> tuple[Model | None, selection.SelectionRule]:
     """Choose among the models that are left."""
 
     def in_order(scored: _Scored) -> tuple[int, bool, Decimal, str]:
@@ -178,7 +169,7 @@ def _list_fallbacks(winner: Model | None, eligible: list[Model], catalogue: Mode
     return tuple(model.name for model in catalogue.fallbacks(winner.name) if model in eligible)
 
 
-def _compute_cost(model: Model, needs: Needs) -> Decimal | None:
+def _compute_cost(model: Model, needs: selection.Needs) -> Decimal | None:
     if model.price is None:
         return None
     return model.price.cost(needs.input_tokens, min(needs.max_tokens, model.max_output or needs.max_tokens))
@@ -187,16 +178,16 @@ def _compute_cost(model: Model, needs: Needs) -> Decimal | None:
 def _list_obstacles(
     model: Model,
     cost: Decimal | None,
-    needs: Needs,
+    needs: selection.Needs,
     allowed: Collection[str] | None,
     left: Decimal | None,
     unavailable: Mapping[str, str],
-) -> Iterator[Obstacle]:
+) -> Iterator[selection.Obstacle]:
     """Yield everything that keeps a model from answering. What is unknown about it counts as an obstacle."""
     if allowed is not None and not any(fnmatchcase(model.name, glob) for glob in allowed):
-        yield Obstacle(code="not-allowed", detail="this server may not use it")
+        yield selection.Obstacle(code="not-allowed", detail="this server may not use it")
     if model.name in unavailable:
-        yield Obstacle(code="unavailable", detail=unavailable[model.name])
+        yield selection.Obstacle(code="unavailable", detail=unavailable[model.name])
     yield from _list_lacking(model, needs)
     if not needs.embeddings:
         # The context of a model for embeddings bounds each text, not all of them together.
@@ -204,47 +195,53 @@ def _list_obstacles(
     yield from _too_dear(cost, left, needs)
 
 
-def _list_lacking(model: Model, needs: Needs) -> Iterator[Obstacle]:
+def _list_lacking(model: Model, needs: selection.Needs) -> Iterator[selection.Obstacle]:
     if needs.inputs and model.inputs is None:
-        yield Obstacle(code="inputs-unknown", detail="whether it takes more than text is not known: set inputs")
+        yield selection.Obstacle(
+            code="inputs-unknown", detail="whether it takes more than text is not known: set inputs"
+        )
     for kind in needs.inputs:
         if model.inputs is not None and kind not in model.inputs:
             code = "no-image" if kind == "image" else "no-audio"
-            yield Obstacle(code=code, detail=f"it takes no {kind}")
+            yield selection.Obstacle(code=code, detail=f"it takes no {kind}")
     if needs.tools and model.tools is None:
-        yield Obstacle(code="tools-unknown", detail="whether it can use tools is not known: set tools")
+        yield selection.Obstacle(code="tools-unknown", detail="whether it can use tools is not known: set tools")
     if needs.tools and model.tools is False:
-        yield Obstacle(code="no-tools", detail="it cannot use tools")
+        yield selection.Obstacle(code="no-tools", detail="it cannot use tools")
 
 
-def _too_small(model: Model, needs: Needs) -> Iterator[Obstacle]:
+def _too_small(model: Model, needs: selection.Needs) -> Iterator[selection.Obstacle]:
     wanted = needs.input_tokens + min(needs.max_tokens, model.max_output or needs.max_tokens)
     if model.context is None:
-        yield Obstacle(code="context-unknown", detail="the size of its context is not known: set context")
+        yield selection.Obstacle(code="context-unknown", detail="the size of its context is not known: set context")
     elif wanted > model.context:
-        yield Obstacle(
+        yield selection.Obstacle(
             code="context-too-small", detail=f"the request needs about {wanted} tokens, its context has {model.context}"
         )
 
 
-def _too_dear(cost: Decimal | None, left: Decimal | None, needs: Needs) -> Iterator[Obstacle]:
+def _too_dear(cost: Decimal | None, left: Decimal | None, needs: selection.Needs) -> Iterator[selection.Obstacle]:
     if left is None:
         return
     if cost is None:
-        yield Obstacle(code="price-unknown", detail="there is a budget, but its price is not known: set price")
+        yield selection.Obstacle(
+            code="price-unknown", detail="there is a budget, but its price is not known: set price"
+        )
     elif cost > left and not needs.embeddings:
         # For vectors a cheaper model is no help, since those of two models cannot be compared: the budget refuses.
-        yield Obstacle(code="too-dear", detail=f"it may cost ${cost:.6f}, and ${left:.6f} is left")
+        yield selection.Obstacle(code="too-dear", detail=f"it may cost ${cost:.6f}, and ${left:.6f} is left")
 
 
-def _make_candidate(judged: _Judged, scored: _Scored | None, followed: Followed, total: Fraction) -> Candidate:
+def _make_candidate(
+    judged: _Judged, scored: _Scored | None, followed: selection.Followed, total: Fraction
+) -> selection.Candidate:
     model, cost, obstacles = judged
     scores = None
     if scored is not None:
         whole = round(float(scored.sum / total), 4) if total else None
         cheap, speed, intelligence = (round(float(part), 4) for part in scored.parts)
-        scores = Scores(cost=cheap, speed=speed, intelligence=intelligence, total=whole)
-    return Candidate(
+        scores = selection.Scores(cost=cheap, speed=speed, intelligence=intelligence, total=whole)
+    return selection.Candidate(
         name=model.name,
         provider=model.provider,
         model=model.model,

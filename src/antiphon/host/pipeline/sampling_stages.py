@@ -22,17 +22,9 @@ from antiphon.host.checks.risk import Risk, risks_of
 from antiphon.host.checks.validate import separate_uses, validate_request, validate_result
 from antiphon.host.host_telemetry import watch_completion, watch_embeddings
 from antiphon.host.own_request import Offer, OwnAnswer, make_person_origin
-from antiphon.host.pipeline import stages
+from antiphon.host.pipeline import reserve, stages
 from antiphon.host.pipeline.case import ELICITATION, EMBEDDINGS, SAMPLING, Case, Desk
 from antiphon.host.pipeline.growth import choose_growth, watch_growth
-from antiphon.host.pipeline.reserve import (
-    Reserved,
-    hold_reservation,
-    list_offered_models,
-    no_model,
-    reserve_model,
-    save_sending,
-)
 from antiphon.host.providers.base import Completion, completion_of, text_answer
 from antiphon.host.providers.vectors import Embedded, EmbeddingParams, Embeds, check_texts
 from antiphon.host.review.given_grants import Grant
@@ -145,7 +137,7 @@ async def offers_own(desk: Desk, params: CreateMessageRequestParams) -> tuple[Of
     case = Case(desk, make_person_origin(), SAMPLING)
     if desk.provider.personal:
         raise case.refusal("no-model", why="only a person answers here")
-    return await list_offered_models(case, params)
+    return await reserve.list_offered_models(case, params)
 
 
 async def _run_sampling(case: Case, received: CreateMessageRequestParams) -> CreateMessageResult:
@@ -175,7 +167,7 @@ async def _answer_admitted(
     if case.desk.provider.personal:
         outcome = await _by_review(case, received, params, entered)
     else:
-        reserved = await reserve_model(case, params, granted, asks=asks, by_hand=True)
+        reserved = await reserve.reserve_model(case, params, granted, asks=asks, by_hand=True)
         outcome = (
             _Cleared(params=params, digest=digest(params))
             if reserved.alone
@@ -199,9 +191,9 @@ async def _answer_own_request(
         if case.desk.provider.personal:
             raise case.refusal("no-model", why="only a person answers here")
         params = await stages.without_secrets(case, params)
-        await reserve_model(case, params, [], asks=True)
+        await reserve.reserve_model(case, params, [], asks=True)
         first = case.chosen.model or case.desk.provider.name
-        await hold_reservation(case, params, None if model == first else model)
+        await reserve.hold_reservation(case, params, None if model == first else model)
         result = await _generate_answer(case, _Cleared(params=params, digest=digest(params)))
     finally:
         case.desk.gate.leave(entered)
@@ -244,7 +236,7 @@ async def _by_review(
     received: CreateMessageRequestParams,
     params: CreateMessageRequestParams,
     entered: Pass,
-    reserved: Reserved | None = None,
+    reserved: reserve.Reserved | None = None,
 ) -> _Cleared | CreateMessageResult:
     """Run stage 7. Returns the request as the person cleared it, or the person's own answer.
 
@@ -277,16 +269,16 @@ async def _by_review(
             return _check_answer(case, result, params)
         case Edit(params=edited, digest=shown, model=model) if "edit" in item.choices:
             checked = stages.no_wider(case, edited, params)
-            await hold_reservation(case, checked, model)
+            await reserve.hold_reservation(case, checked, model)
             return _Cleared(params=checked, digest=shown)
         case Approve(digest=shown) as approval if "approve" in item.choices:
-            await hold_reservation(case, params, approval.model)
+            await reserve.hold_reservation(case, params, approval.model)
             if approval.scope != "once" and digest(params) == shown:
                 grant = Grant.give(params, case.origin, approval.scope, approval.terms, case.chosen)
                 await case.desk.grants.add(grant)
             return _Cleared(params=params, digest=shown, beside=approval.beside)
         case _ if lacking is not None:
-            raise no_model(case, lacking)
+            raise reserve.no_model(case, lacking)
         case _:
             raise case.failure("the reviewer's decision is none of the choices")
 
@@ -301,7 +293,7 @@ async def _generate_answer(case: Case, cleared: _Cleared) -> CreateMessageResult
         sending = case.draft(
             "generate", provider.name, sent, model=case.chosen.model, content=await case.content(cleared.params)
         )
-        await save_sending(case, cleared.params, sending)
+        await reserve.save_sending(case, cleared.params, sending)
     completion = await stages.wait_for_provider(case, _complete_cleared(case, cleared))
     case.completed(completion, cleared.params)
     return await stages.answer_without_secrets(case, _check_answer(case, completion.result, cleared.params))
@@ -347,7 +339,7 @@ async def _response_reviewed(
             case Regenerate(beside=True, model=model):
                 rival = await _ask_rival(case, params, model)
             case Regenerate(model=model):
-                await hold_reservation(case, params, model)
+                await reserve.hold_reservation(case, params, model)
                 made, rival = await _time_completion(case, _Cleared(params=params, digest=digest(params))), None
             case Approve(digest=shown) if shown == digest(made.result):
                 case.answerer = made.figures.model if rival is not None else None
@@ -389,7 +381,7 @@ async def _ask_rival(case: Case, params: CreateMessageRequestParams, model: str 
     await case.settle()
     first, began = case.chosen, time.monotonic()
     try:
-        await hold_reservation(case, params, model)
+        await reserve.hold_reservation(case, params, model)
         result = await _generate_answer(case, _Cleared(params=params, digest=digest(params)))
         risks = await case.scan_message(risks_of(params, case.origin, result))
         rival = Rival(figures=_collect_figures(case, began), result=result, risks=risks)
@@ -496,7 +488,7 @@ async def _run_embedding(case: Case, received: EmbeddingParams) -> Embedded:
         if not isinstance(provider, Embeds):
             raise case.refusal("no-model", why=f"{provider.name} makes no embeddings")
         params = await stages.without_secrets(case, received)
-        reserved = await reserve_model(case, params, [], asks=verdict.effect == "ask")
+        reserved = await reserve.reserve_model(case, params, [], asks=verdict.effect == "ask")
         if not reserved.alone:
             await _review_texts(case, received, params, entered, reserved.costs)
         made = await _embed(case, provider, params)
@@ -537,9 +529,9 @@ async def _review_texts(
         costs=costs,
     )
     await stages.ask_for_approval(case, item, entered)
-    await hold_reservation(case, params)
+    await reserve.hold_reservation(case, params)
     drafted = case.draft("generate", case.desk.provider.name, digest(params), model=case.chosen.model)
-    await save_sending(case, params, drafted)
+    await reserve.save_sending(case, params, drafted)
 
 
 async def _embed(case: Case, provider: Embeds, params: EmbeddingParams) -> Embedded:

@@ -15,14 +15,8 @@ import msgspec
 
 from antiphon.errors import InvalidParams
 from antiphon.host.providers.base import ProviderFailure, Usage
+from antiphon.wire import sampling
 from antiphon.wire.content import TextContent
-from antiphon.wire.sampling import (
-    MAX_BLOCKS,
-    CreateMessageRequestParams,
-    ModelHint,
-    ModelPreferences,
-    SamplingMessage,
-)
 
 MAX_TEXTS = 2_048
 """Most texts of one request: as many as OpenAI takes, and clients send up to a thousand by default."""
@@ -35,7 +29,7 @@ _BYTES = 4
 _DIMENSIONS = "dimensions"
 
 
-class EmbeddingParams(CreateMessageRequestParams, frozen=True, kw_only=True):
+class EmbeddingParams(sampling.CreateMessageRequestParams, frozen=True, kw_only=True):
     """A request for the vectors of some texts. Made by ``of``."""
 
     @classmethod
@@ -48,13 +42,13 @@ class EmbeddingParams(CreateMessageRequestParams, frozen=True, kw_only=True):
             dimensions: how many numbers each vector has; by default as many as the model makes.
         """
         # A message holds a limited number of blocks.
-        groups = [texts[at : at + MAX_BLOCKS] for at in range(0, len(texts), MAX_BLOCKS)]
+        groups = [texts[at : at + sampling.MAX_BLOCKS] for at in range(0, len(texts), sampling.MAX_BLOCKS)]
         contents = ([TextContent(text=text) for text in group] for group in groups)
         return cls(
-            messages=[SamplingMessage(role="user", content=content) for content in contents],
+            messages=[sampling.SamplingMessage(role="user", content=content) for content in contents],
             # The least that a request can ask for: nothing is generated.
             max_tokens=1,
-            model_preferences=ModelPreferences(hints=[ModelHint(name=model)]) if model else None,
+            model_preferences=sampling.ModelPreferences(hints=[sampling.ModelHint(name=model)]) if model else None,
             metadata={"embeddings": True, **({} if dimensions is None else {_DIMENSIONS: dimensions})},
         )
 

@@ -16,18 +16,8 @@ from antiphon.host.budget import Account, Cap
 from antiphon.host.checks.conditions import holds_for
 from antiphon.host.model_catalogue import LOCAL
 from antiphon.host.models.choice import Chosen
+from antiphon.host.review import review
 from antiphon.host.review.question import Question
-from antiphon.host.review.review import (
-    UNBOUNDED,
-    Approve,
-    ReviewItem,
-    Scope,
-    Terms,
-    ToolItem,
-    digest,
-    most_of,
-    usual_terms,
-)
 from antiphon.host.store.base import GrantRow, Store
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.wire.envelope import encode_value
@@ -60,7 +50,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int
     size_class: int
     """How many times the size in bytes doubles from 4 KiB: 0 up to 4 KiB, 1 up to 8 KiB, ..."""
-    terms: Terms = Terms()
+    terms: review.Terms = review.Terms()
     tool: str | None = None
     """The tool that may be called; ``None`` if sampling is allowed."""
     models: tuple[str, ...] = ()
@@ -81,7 +71,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         params: Asked,
         origin: Origin,
         scope: GrantScope,
-        terms: Terms | None = None,
+        terms: review.Terms | None = None,
         chosen: Chosen | None = None,
     ) -> Grant:
         """Make the grant for an approval of this request, for this model, beyond this one time.
@@ -108,7 +98,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             system_prompt=_compute_digest(None if is_tool else params.system_prompt),
             max_tokens=0 if is_tool else params.max_tokens,
             size_class=_size_class(params),
-            terms=terms if terms is not None and terms.named else usual_terms(params),
+            terms=terms if terms is not None and terms.named else review.usual_terms(params),
             tool=params.name if is_tool else None,
             models=tuple(name for name in (chosen.model, *chosen.fallbacks) if name) if chosen else (),
             reaches=chosen.reached if chosen else None,
@@ -205,11 +195,11 @@ class Grants:
         """
         given = time.time()
         # A second grant with bounds is an additional one; a second grant without bounds is the same one.
-        salt = "" if grant.terms in (Terms(), UNBOUNDED) else str(given)
+        salt = "" if grant.terms in (review.Terms(), review.UNBOUNDED) else str(given)
         bound = grant.scope != "always"
         host = self._store.host if bound else None
         row = GrantRow(
-            id=hashlib.sha256(f"{digest(grant)}{salt}{host}".encode()).hexdigest()[:16],
+            id=hashlib.sha256(f"{review.digest(grant)}{salt}{host}".encode()).hexdigest()[:16],
             identity=grant.identity,
             body=encode_value(grant).decode(),
             given=given,
@@ -244,10 +234,10 @@ class Grants:
         return await self._store.revoke(grant if isinstance(grant, str) else grant.id)
 
 
-def find_covered(given: Question, scope: Scope, waiting: Iterable[Question]) -> list[Question]:
+def find_covered(given: Question, scope: review.Scope, waiting: Iterable[Question]) -> list[Question]:
     """Return the other waiting questions that a grant for this one covers, as long as its bounds hold."""
     item = given.item
-    if scope == "once" or not isinstance(item, ReviewItem | ToolItem) or "grant" not in item.choices:
+    if scope == "once" or not isinstance(item, review.ReviewItem | review.ToolItem) or "grant" not in item.choices:
         return []
     grant = Grant.give(item.params, item.origin, scope)
     return [each for each in waiting if each.id != given.id and _is_covered(grant, given, each)]
@@ -255,30 +245,36 @@ def find_covered(given: Question, scope: Scope, waiting: Iterable[Question]) -> 
 
 def _is_covered(grant: Grant, given: Question, other: Question) -> bool:
     mine, its = given.item, other.item
-    if not isinstance(its, ReviewItem | ToolItem) or "grant" not in its.choices or other.state != "pending":
+    if (
+        not isinstance(its, review.ReviewItem | review.ToolItem)
+        or "grant" not in its.choices
+        or other.state != "pending"
+    ):
         return False
-    if isinstance(mine, ReviewItem) and isinstance(its, ReviewItem):
+    if isinstance(mine, review.ReviewItem) and isinstance(its, review.ReviewItem):
         same = (mine.model, mine.fallbacks) == (its.model, its.fallbacks)
     else:
-        same = isinstance(mine, ToolItem) and isinstance(its, ToolItem) and its.allowed is None
+        same = isinstance(mine, review.ToolItem) and isinstance(its, review.ToolItem) and its.allowed is None
     # A grant for a call or a session belongs to one process, whose name begins that of the group.
     here = grant.scope == "always" or given.group.partition(":")[0] == other.group.partition(":")[0]
     return same and here and grant.covers(its.params, its.origin)
 
 
-def approve_covered(given: Question, approval: Approve, covered: Iterable[Question]) -> dict[str, Approve]:
+def approve_covered(
+    given: Question, approval: review.Approve, covered: Iterable[Question]
+) -> dict[str, review.Approve]:
     """Return the approvals of a question and of others that its grant covers, by id: they use up what it allows."""
-    usual = Terms() if given.item is None else usual_terms(given.item)
-    terms, made = approval.terms or usual, dict[str, Approve]()
+    usual = review.Terms() if given.item is None else review.usual_terms(given.item)
+    terms, made = approval.terms or usual, dict[str, review.Approve]()
     uses, money = terms.uses, terms.money
     for other in covered:
         # What has no price counts as nothing, as it does for the grant itself.
-        most = (most_of(other.item, approval.model) or 0) if isinstance(other.item, ReviewItem) else 0
+        most = (review.most_of(other.item, approval.model) or 0) if isinstance(other.item, review.ReviewItem) else 0
         if uses == 0 or other.item is None or (money is not None and most > money):
             break
         uses = None if uses is None else uses - 1
         money = None if money is None else money - most
-        made[other.id] = Approve(digest=digest(other.item.params), model=approval.model)
+        made[other.id] = review.Approve(digest=review.digest(other.item.params), model=approval.model)
     left = msgspec.structs.replace(terms, uses=uses, money=money)
     first = msgspec.structs.replace(approval, **{"scope": "once", "terms": None} if uses == 0 else {"terms": left})
     return {given.id: first, **made}

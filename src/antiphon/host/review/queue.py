@@ -48,18 +48,7 @@ from antiphon.host.review.review import (
     digest,
     hash_of,
 )
-from antiphon.host.store.base import (
-    BLOCKED,
-    OPEN,
-    BlockRow,
-    Change,
-    Decided,
-    PendingCallRow,
-    ReviewKind,
-    ReviewRow,
-    ReviewState,
-    Store,
-)
+from antiphon.host.store import base
 from antiphon.machine.asyncio_tasks import start_in
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
@@ -74,9 +63,9 @@ _FEW = 8
 class OpenQuestions:
     """What a store holds in the state ``"pending"``: waiting for a decision, or for the end of its time to undo."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: base.Store) -> None:
         self._store = store
-        self._known: dict[str, tuple[ReviewRow, Question]] = {}
+        self._known: dict[str, tuple[base.ReviewRow, Question]] = {}
 
     async def read(self, limit: int = 1000, after: str | None = None) -> list[Question]:
         """Return the open questions, oldest first. An unchanged question is the same object as before."""
@@ -86,12 +75,12 @@ class OpenQuestions:
         self._known = {row.id: one for row in rows if (one := self._read(row, whole.get(row.id))) is not None}
         return [question for _, question in self._known.values()]
 
-    def _knows(self, row: ReviewRow) -> bool:
+    def _knows(self, row: base.ReviewRow) -> bool:
         """Tell whether the content of a row is known: it is unchanged while its hash and its round are."""
         kept = self._known.get(row.id)
         return kept is not None and row.hash is not None and (kept[0].hash, kept[0].group) == (row.hash, row.group)
 
-    async def _whole(self, ids: Sequence[str], limit: int, after: str | None) -> dict[str, ReviewRow]:
+    async def _whole(self, ids: Sequence[str], limit: int, after: str | None) -> dict[str, base.ReviewRow]:
         if len(ids) > _FEW:
             sought = set(ids)
             rows = await self._store.reviews(("pending",), limit, after=after)
@@ -99,7 +88,7 @@ class OpenQuestions:
         found = [await self._store.review(id) for id in ids]
         return {row.id: row for row in found if row is not None and row.state == "pending"}
 
-    def _read(self, row: ReviewRow, whole: ReviewRow | None) -> tuple[ReviewRow, Question] | None:
+    def _read(self, row: base.ReviewRow, whole: base.ReviewRow | None) -> tuple[base.ReviewRow, Question] | None:
         if whole is not None:
             return row, question_of(whole)
         kept = self._known.get(row.id)
@@ -119,7 +108,7 @@ MAX_DRAFT = 4 * 1024 * 1024
 """Most bytes of a draft: enough for the longest request a server may make, edited."""
 
 _SLOWER = 1.3
-_HISTORY: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
+_HISTORY: tuple[base.ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 _ENDING = 1.0
 """Seconds that a caller that stops waiting for a question waits for this to be stored."""
 _AT_ONCE = 1.0
@@ -152,11 +141,11 @@ _log = logging.getLogger("antiphon.host")
 class DecisionWatch:
     """The questions of one process that wait for a decision."""
 
-    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+    def __init__(self, store: base.Store, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
-        self._waiting: dict[str, asyncio.Future[ReviewRow]] = {}
-        self._rows: dict[str, ReviewRow] = {}
+        self._waiting: dict[str, asyncio.Future[base.ReviewRow]] = {}
+        self._rows: dict[str, base.ReviewRow] = {}
         self._counts: dict[str, int] = {}
         """How many calls wait for each question."""
         self._unread: dict[str, None] = {}
@@ -169,7 +158,7 @@ class DecisionWatch:
         self._unreached = False
         """Whether the store could not be reached the last time, so that this is logged only once."""
 
-    async def wait(self, row: ReviewRow) -> ReviewRow:
+    async def wait(self, row: base.ReviewRow) -> base.ReviewRow:
         """Wait until a question is over or decided, and return it as it is then."""
         loop = asyncio.get_running_loop()
         # Several calls may wait for one question: each is the same call of one principal.
@@ -268,7 +257,7 @@ class DecisionWatch:
         self._unread |= dict.fromkeys(id for id in known if id not in unchanged and id in self._waiting)
         return True
 
-    async def _read(self, id: str, row: ReviewRow) -> None:
+    async def _read(self, id: str, row: base.ReviewRow) -> None:
         self._unread.pop(id, None)
         try:
             found = await self._read_row(id, row)
@@ -285,11 +274,11 @@ class DecisionWatch:
         elif found.release is not None:
             self._release[id] = found.release
 
-    async def _read_row(self, id: str, row: ReviewRow) -> ReviewRow:
+    async def _read_row(self, id: str, row: base.ReviewRow) -> base.ReviewRow:
         if row.held and row.release is not None and row.release <= self._clock():
             await self._store.release(id)
         found = await self._store.review(id)
-        if found is not None and found.host is None and found.state in OPEN:
+        if found is not None and found.host is None and found.state in base.OPEN:
             # Another process took this one for dead while it was suspended.
             await self._store.claim_review(id)
         return found or msgspec.structs.replace(row, state="withdrawn")
@@ -300,10 +289,10 @@ class Queue:
 
     def __init__(
         self,
-        store: Store,
+        store: base.Store,
         *,
         clock: Callable[[], float] = time.time,
-        notify: Callable[[ReviewKind, str], None] | None = None,
+        notify: Callable[[base.ReviewKind, str], None] | None = None,
         undo: float = 0.0,
     ) -> None:
         """Use a store.
@@ -371,7 +360,7 @@ class Queue:
             await self._leave(row, call)
             raise
 
-    async def _leave(self, row: ReviewRow, call: PendingCallRow) -> None:
+    async def _leave(self, row: base.ReviewRow, call: base.PendingCallRow) -> None:
         """Keep a question for when its call is made again, unless another call waits for it here or elsewhere."""
         if row.host != self._store.host or self._waiting.is_awaited(row.id):
             return
@@ -390,7 +379,7 @@ class Queue:
         """
         row = await self._put("elicitation", item, item.origin, [digest(item.params)], item.expires_in)
         decided = await self._decided(row)
-        if await self._store.commit(Change(finish=row.id)) is not None:
+        if await self._store.commit(base.Change(finish=row.id)) is not None:
             raise NoReviewer("the decision does not exist any more")
         decision, ticket = decision_of(decided), Ticket(id=row.id, by=decided.by)
         if isinstance(decision, ElicitResult):
@@ -473,7 +462,7 @@ class Queue:
             by: who decides, for the record.
         """
         now = self._clock()
-        kept: list[Decided] = []
+        kept: list[base.Decided] = []
         for id, decision in decisions.items():
             question = await self.get(id)
             if question.item is None:
@@ -495,13 +484,13 @@ class Queue:
 
     def _kept(
         self, question: Question, decision: AnyDecision, by: str | None, now: float, *, hash: str, alone: bool
-    ) -> Decided:
+    ) -> base.Decided:
         block = None
         if isinstance(decision, Deny) and decision.reach == "server" and question.item is not None:
             origin = question.item.origin
             alike = origin.coarser[0] if origin.coarser else None
-            block = BlockRow(identity=question.identity, target=origin.target, since=now, by=by, coarse=alike)
-        return Decided(
+            block = base.BlockRow(identity=question.identity, target=origin.target, since=now, by=by, coarse=alike)
+        return base.Decided(
             id=question.id,
             decision=encode_value(decision).decode(),
             by=by,
@@ -553,7 +542,7 @@ class Queue:
             coarse: the first of ``Origin.coarser``, to block similar servers as well, such as the same one started in
                 another folder; by default only this server is blocked.
         """
-        row = BlockRow(identity=identity, target=target, since=self._clock(), by=by, coarse=coarse)
+        row = base.BlockRow(identity=identity, target=target, since=self._clock(), by=by, coarse=coarse)
         await self._store.block(row)
 
     async def keep_draft(self, id: str, fields: Sequence[tuple[str, str]] | None) -> bool:
@@ -602,16 +591,16 @@ class Queue:
 
     async def _put(
         self,
-        kind: ReviewKind,
+        kind: base.ReviewKind,
         item: AnyItem,
         origin: Origin,
         digests: Sequence[str],
         expires_in: float | None,
         *,
         joins: bool = False,
-    ) -> ReviewRow:
+    ) -> base.ReviewRow:
         now = self._clock()
-        row = ReviewRow(
+        row = base.ReviewRow(
             id=token_hex(8),
             kind=kind,
             fingerprint=fingerprint_question(kind, origin, digests),
@@ -628,12 +617,12 @@ class Queue:
             self._notify(kind, put.id)
         return put
 
-    async def _decision(self, row: ReviewRow, leaves_at: float | None = None) -> Decision:
+    async def _decision(self, row: base.ReviewRow, leaves_at: float | None = None) -> Decision:
         decided = await self._decided(row, leaves_at)
         decision = msgspec.json.decode(decided.decision or "null", type=Decision)
         return msgspec.structs.replace(decision, ticket=Ticket(id=row.id, by=decided.by))
 
-    async def _decided(self, row: ReviewRow, leaves_at: float | None = None) -> ReviewRow:
+    async def _decided(self, row: base.ReviewRow, leaves_at: float | None = None) -> base.ReviewRow:
         """Wait for a decision. A caller that stops waiting withdraws the question, unless it leaves to ask again."""
         limit = asyncio.timeout_at(leaves_at)
         try:
@@ -648,7 +637,7 @@ class Queue:
                 over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
                 await self._ended(row.id, "expired" if over else "withdrawn")
             raise
-        if row.outcome == BLOCKED:
+        if row.outcome == base.BLOCKED:
             raise Blocked("the server was blocked")
         if row.state == "done" and leaves_at is not None:
             raise CallTaken(row.id)

@@ -34,15 +34,7 @@ from antiphon.host.review.review import (
 )
 from antiphon.host.review.summary import Who, host_of, who_of
 from antiphon.host.store.base import ReviewKind
-from antiphon.wire.content import (
-    AudioContent,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    ToolResultContent,
-    ToolUseContent,
-)
+from antiphon.wire import content
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
@@ -348,24 +340,24 @@ def _show_parts(
     blocks: Iterable[PlacedBlock], numbers: Iterator[int], *, nested: bool = False
 ) -> Iterator[MessagePart]:
     for place, block in blocks:
-        if isinstance(block, TextContent):
+        if isinstance(block, content.TextContent):
             yield MessagePart(kind="text", text=block.text, nested=nested, place=f"{place}.text")
-        elif isinstance(block, ImageContent | AudioContent):
-            kind = "image" if isinstance(block, ImageContent) else "audio"
+        elif isinstance(block, content.ImageContent | content.AudioContent):
+            kind = "image" if isinstance(block, content.ImageContent) else "audio"
             yield MessagePart(kind=kind, name=block.mime_type, media=next(numbers), nested=nested)
-        elif isinstance(block, ToolUseContent):
+        elif isinstance(block, content.ToolUseContent):
             name, text = f"{block.name} ({block.id})", format_json(block.input)
             yield MessagePart(
                 kind="json", label="part.use", name=name, text=text, nested=nested, place=f"{place}.input"
             )
-        elif isinstance(block, ToolResultContent):
+        elif isinstance(block, content.ToolResultContent):
             yield from _result_parts(place, block, numbers)
         else:
             yield from _resource_parts(place, block, numbers, nested=nested)
         yield from _show_other_members(block, nested=nested)
 
 
-def _result_parts(place: str, block: ToolResultContent, numbers: Iterator[int]) -> Iterator[MessagePart]:
+def _result_parts(place: str, block: content.ToolResultContent, numbers: Iterator[int]) -> Iterator[MessagePart]:
     label = "part.failure" if block.is_error else "part.result"
     yield MessagePart(kind="note", label=label, name=block.tool_use_id)
     inner = (PlacedBlock(f"{place}.content[{at}]", each) for at, each in enumerate(block.content))
@@ -376,11 +368,11 @@ def _result_parts(place: str, block: ToolResultContent, numbers: Iterator[int]) 
 
 
 def _resource_parts(place: str, block: object, numbers: Iterator[int], *, nested: bool) -> Iterator[MessagePart]:
-    if isinstance(block, ResourceLink):
+    if isinstance(block, content.ResourceLink):
         yield MessagePart(
             kind="json", label="part.link", name=block.uri, text=format_json(block), nested=nested, place=place
         )
-    elif isinstance(block, EmbeddedResource):
+    elif isinstance(block, content.EmbeddedResource):
         resource = block.resource
         name = f"{resource.uri} ({resource.mime_type})" if resource.mime_type else resource.uri
         if resource.text is not None:

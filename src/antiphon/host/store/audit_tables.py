@@ -16,18 +16,7 @@ import msgspec
 from msgspec.structs import asdict
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, delete, func, or_, select, update
 
-from antiphon.host.store.ask_rows import (
-    AskKey,
-    AskRow,
-    Found,
-    NumberedRecord,
-    Sought,
-    SpentKey,
-    SpentRow,
-    add_spending,
-    decode_records,
-    gather_rows,
-)
+from antiphon.host.store import ask_rows
 from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch, extend_chain, key_of, key_text
 from antiphon.host.store.tables import asks, audit, audit_head, gathered, record_keys, spent
 from antiphon.sql.prepared import Prepared, begin_upsert
@@ -72,16 +61,16 @@ def append_records(connection: Connection, end: Head, records: Sequence[Record])
         rows = [asdict(key) for key in _make_keys(list_entries(connection, keyed, whole - keyed))]
         _add_keys(connection.dialect.name).many(connection, rows)
     _MOVE.count(connection, {"to_seq": end.seq, "to_hash": end.hash})
-    sums: dict[SpentKey, SpentRow] = {}
-    add_spending(sums, records)
+    sums: dict[ask_rows.SpentKey, ask_rows.SpentRow] = {}
+    ask_rows.add_spending(sums, records)
     if sums:
         _add_sums(connection.dialect.name).many(connection, list(map(asdict, sums.values())))
 
 
-def read_spending(connection: Connection) -> tuple[list[SpentRow], int]:
+def read_spending(connection: Connection) -> tuple[list[ask_rows.SpentRow], int]:
     """Return what was spent, and the number of the last record."""
     rows = connection.execute(select(spent)).mappings()
-    return [SpentRow(**dict(row)) for row in rows], read_head(connection).seq
+    return [ask_rows.SpentRow(**dict(row)) for row in rows], read_head(connection).seq
 
 
 def list_entries(connection: Connection, after: int, limit: int) -> list[Entry]:
@@ -123,7 +112,7 @@ def _end_of_blocks(seq: int) -> int:
 
 
 def _make_keys(entries: Sequence[Entry]) -> list[RecordKey]:
-    return [key_of(seq, record) for seq, record in decode_records(entries)]
+    return [key_of(seq, record) for seq, record in ask_rows.decode_records(entries)]
 
 
 def _entries_at(connection: Connection, seqs: Select[tuple[int]] | Sequence[int]) -> list[Entry]:
@@ -191,18 +180,18 @@ def gather_more(connection: Connection, limit: int) -> int:
     fresh = list_entries(connection, at, limit)
     if not fresh:
         return 0
-    records = decode_records(fresh)
+    records = ask_rows.decode_records(fresh)
     rows = _asks_of(connection, records)
     for some in _split_values(row.seq for row in rows.values()):
         connection.execute(delete(asks).where(asks.c.seq.in_(some)))
-    gather_rows(rows, records)
+    ask_rows.gather_rows(rows, records)
     if rows:
         _ADD_ASK.many(connection, [_list_values(row) for row in rows.values()])
     connection.execute(_MOVE_GATHERED, {"to_seq": fresh[-1].seq})
     return max(0, read_head(connection).seq - fresh[-1].seq)
 
 
-def find_asks(connection: Connection, sought: Sought) -> Found:
+def find_asks(connection: Connection, sought: ask_rows.Sought) -> ask_rows.Found:
     """Return a page of asks, the latest first."""
     conditions = list(_conditions_on_asks(sought))
     count = connection.execute(select(func.count()).select_from(asks).where(*conditions)).scalar_one()
@@ -211,7 +200,7 @@ def find_asks(connection: Connection, sought: Sought) -> Found:
         page = page.where(asks.c.seq < sought.before)
     rows = [_decode_row(body) for body in connection.scalars(page)]
     at = connection.execute(_AT).scalar_one()
-    return Found(rows=rows, count=count, behind=max(0, read_head(connection).seq - at), gathered=at)
+    return ask_rows.Found(rows=rows, count=count, behind=max(0, read_head(connection).seq - at), gathered=at)
 
 
 def count_calls(connection: Connection, since: float) -> dict[str, int]:
@@ -226,7 +215,7 @@ def find_servers(connection: Connection, identities: Iterable[str]) -> dict[str,
     return {identity: name for identity, rows in latest for [body] in rows if (name := _decode_row(body).server)}
 
 
-def find_ask(connection: Connection, seq: int) -> AskRow | None:
+def find_ask(connection: Connection, seq: int) -> ask_rows.AskRow | None:
     """Return the ask with this record as its first."""
     body = connection.execute(select(asks.c.body).where(asks.c.seq == seq)).scalar_one_or_none()
     return None if body is None else _decode_row(body)
@@ -237,9 +226,11 @@ def entries_at(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
     return [entry for some in _split_values(seqs) for entry in _entries_at(connection, some)]
 
 
-def _asks_of(connection: Connection, records: Iterable[NumberedRecord]) -> dict[AskKey, AskRow]:
+def _asks_of(
+    connection: Connection, records: Iterable[ask_rows.NumberedRecord]
+) -> dict[ask_rows.AskKey, ask_rows.AskRow]:
     """Return the existing rows of the asks that these records belong to."""
-    rows: dict[AskKey, AskRow] = {}
+    rows: dict[ask_rows.AskKey, ask_rows.AskRow] = {}
     names: dict[str, set[str]] = {}
     for _, record in records:
         names.setdefault(record.host, set()).add(record.ask)
@@ -249,11 +240,11 @@ def _asks_of(connection: Connection, records: Iterable[NumberedRecord]) -> dict[
         for body, found in connection.execute(chosen):
             row = _decode_row(body)
             row.quoted = found.partition("\n")[2]
-            rows[AskKey(row.host, row.ask)] = row
+            rows[ask_rows.AskKey(row.host, row.ask)] = row
     return rows
 
 
-def _conditions_on_asks(sought: Sought) -> Iterable[ColumnElement[bool]]:
+def _conditions_on_asks(sought: ask_rows.Sought) -> Iterable[ColumnElement[bool]]:
     if sought.identity is not None:
         yield asks.c.identity == sought.identity
     if sought.method is not None:
@@ -269,7 +260,7 @@ def _conditions_on_asks(sought: Sought) -> Iterable[ColumnElement[bool]]:
         yield or_(found, asks.c.identity.in_(identities)) if identities else found
 
 
-def _list_values(row: AskRow) -> dict[str, Any]:
+def _list_values(row: ask_rows.AskRow) -> dict[str, Any]:
     return {
         "seq": row.seq,
         "host": row.host,
@@ -284,8 +275,8 @@ def _list_values(row: AskRow) -> dict[str, Any]:
     }
 
 
-def _decode_row(body: str) -> AskRow:
-    return msgspec.json.decode(body, type=AskRow)
+def _decode_row(body: str) -> ask_rows.AskRow:
+    return msgspec.json.decode(body, type=ask_rows.AskRow)
 
 
 def _split_values(values: Iterable[T]) -> Iterable[Sequence[T]]:

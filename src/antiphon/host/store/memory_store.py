@@ -16,17 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.host.budget import Account, Amount, task_account
-from antiphon.host.store.ask_rows import (
-    AskKey,
-    AskRow,
-    Found,
-    Sought,
-    SpentKey,
-    SpentRow,
-    add_spending,
-    decode_records,
-    gather_rows,
-)
+from antiphon.host.store import ask_rows
 from antiphon.host.store.base import (
     BLOCKED,
     OPEN,
@@ -100,8 +90,8 @@ class MemoryStore(Store):
         self._watched = 0.0
         self._entries: deque[Entry] = deque(maxlen=MAX_RECORDS)
         self._head = Head()
-        self._asks: dict[AskKey, AskRow] = {}
-        self._spent: dict[SpentKey, SpentRow] = {}
+        self._asks: dict[ask_rows.AskKey, ask_rows.AskRow] = {}
+        self._spent: dict[ask_rows.SpentKey, ask_rows.SpentRow] = {}
         self._gathered = 0
         self._drafts: dict[str, str] = {}
         self._version = 0
@@ -180,14 +170,14 @@ class MemoryStore(Store):
         """See ``base.Store.gather``. Adds all records, since there are few; dropped ones are left out."""
         if self._gathered != self._head.seq:
             self._asks, self._gathered = {}, self._head.seq
-            gather_rows(self._asks, decode_records(self._entries))
+            ask_rows.gather_rows(self._asks, ask_rows.decode_records(self._entries))
         return 0
 
-    async def asks(self, sought: Sought) -> Found:
+    async def asks(self, sought: ask_rows.Sought) -> ask_rows.Found:
         found = [row for row in reversed(self._asks.values()) if row in sought]
         page = (row for row in found if sought.before is None or row.seq < sought.before)
         rows, behind = list(islice(page, sought.limit)), self._head.seq - self._gathered
-        return Found(rows=rows, count=len(found), behind=behind, gathered=self._gathered)
+        return ask_rows.Found(rows=rows, count=len(found), behind=behind, gathered=self._gathered)
 
     async def calls(self, since: float) -> dict[str, int]:
         calls = (row for row in self._asks.values() if row.method == "tools/call" and row.at >= since)
@@ -196,10 +186,10 @@ class MemoryStore(Store):
     async def servers(self, identities: Collection[str]) -> dict[str, str]:
         return {row.identity: row.server for row in self._asks.values() if row.identity in identities and row.server}
 
-    async def ask(self, seq: int) -> AskRow | None:
+    async def ask(self, seq: int) -> ask_rows.AskRow | None:
         return next((row for row in self._asks.values() if row.seq == seq), None)
 
-    async def spending(self) -> tuple[list[SpentRow], int]:
+    async def spending(self) -> tuple[list[ask_rows.SpentRow], int]:
         return [msgspec.structs.replace(row) for row in self._spent.values()], self._head.seq
 
     async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
@@ -419,7 +409,7 @@ class MemoryStore(Store):
     def _record(self, records: Sequence[Record]) -> None:
         entries, self._head = extend_chain(self._head, records)
         self._entries.extend(entries)
-        add_spending(self._spent, records)
+        ask_rows.add_spending(self._spent, records)
         while len(self._spent) > MAX_SUMS:
             del self._spent[next(iter(self._spent))]
 

@@ -20,33 +20,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from antiphon.errors import ConfigError
 from antiphon.host.budget import Amount
 from antiphon.host.store import audit_tables as trail
+from antiphon.host.store import base, money, tables
 from antiphon.host.store import call_outcomes as outcomes
 from antiphon.host.store import grant_tables as permits
-from antiphon.host.store import money, tables
 from antiphon.host.store import recovery as leftovers
 from antiphon.host.store import reviews as questions
 from antiphon.host.store.ask_rows import AskRow, Found, Sought, SpentRow
-from antiphon.host.store.base import (
-    Balance,
-    BlockRow,
-    BrowserRow,
-    Change,
-    Decided,
-    DefinitionRow,
-    GrantRow,
-    HoldRow,
-    PageRow,
-    PartialRow,
-    PendingCallRow,
-    ReviewRow,
-    ReviewState,
-    Settlement,
-    Standing,
-    Store,
-    Supposed,
-    TaskSoFar,
-    correct_late_records,
-)
 from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch
 from antiphon.host.store.group_commit import Grouped, Owed
 from antiphon.host.store.news import News
@@ -66,7 +45,7 @@ LISTING = 60.0
 _log = logging.getLogger("antiphon.host")
 
 
-class SqlStore(Store):
+class SqlStore(base.Store):
     """See ``base.Store``. It opens on first use."""
 
     bounded = False
@@ -106,7 +85,7 @@ class SqlStore(Store):
         self._outdated: ConfigError | None = None
         """Set when a newer release has added to the store what this one must not ignore; every method raises it."""
 
-    async def commit(self, change: Change) -> str | None:
+    async def commit(self, change: base.Change) -> str | None:
         try:
             await self._open()
             await self._patience.wait(self._changes.add(change))
@@ -117,16 +96,16 @@ class SqlStore(Store):
                 self.news.tell(id)
         return None
 
-    async def balances(self, prefix: str = "") -> list[Balance]:
+    async def balances(self, prefix: str = "") -> list[base.Balance]:
         return await self._read_rows(partial(money.list_balances, prefix=prefix))
 
-    async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
+    async def balances_of(self, keys: Sequence[str]) -> list[base.Balance]:
         return await self._read_rows(partial(money.balances_of, keys=keys))
 
-    async def task_so_far(self, task: str, ask: str) -> TaskSoFar:
+    async def task_so_far(self, task: str, ask: str) -> base.TaskSoFar:
         return await self._write(partial(money.task_so_far, task=task, ask=ask, now=self._clock()))
 
-    async def holds(self) -> list[HoldRow]:
+    async def holds(self) -> list[base.HoldRow]:
         return await self._read_rows(money.find_holds)
 
     async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
@@ -162,48 +141,48 @@ class SqlStore(Store):
     async def servers(self, identities: Collection[str]) -> dict[str, str]:
         return await self._read_rows(partial(trail.find_servers, identities=identities))
 
-    async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
+    async def definition(self, identity: str, tool: str) -> base.DefinitionRow | None:
         return await self._read_rows(partial(permits.find_definition, identity=identity, tool=tool))
 
-    async def standing(self, identities: Sequence[str], tool: str) -> Standing:
+    async def standing(self, identities: Sequence[str], tool: str) -> base.Standing:
         return await self._read_rows(partial(permits.find_standing, identities=identities, tool=tool))
 
-    async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
+    async def definitions(self, identity: str | None = None) -> list[base.DefinitionRow]:
         return await self._read_rows(partial(permits.list_definitions, identity=identity))
 
     async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
         await self._write(partial(permits.switch_tool, identity=identity, tool=tool, off=off, by=by))
 
-    async def add_grant(self, row: GrantRow) -> None:
+    async def add_grant(self, row: base.GrantRow) -> None:
         await self._write(partial(permits.add_grant, row=row))
 
-    async def grants(self, identity: str | None = None) -> list[GrantRow]:
+    async def grants(self, identity: str | None = None) -> list[base.GrantRow]:
         return await self._read_rows(partial(permits.in_force, identity=identity, now=self._clock()))
 
     async def revoke(self, grant: str) -> bool:
         return await self._write(partial(permits.revoke_grant, id=grant))
 
-    async def block(self, row: BlockRow) -> None:
+    async def block(self, row: base.BlockRow) -> None:
         await self._change(partial(self._block, row, ()))
 
     async def unblock(self, identity: str) -> bool:
         return await self._write(partial(permits.unblock_server, identity=identity))
 
-    async def blocks(self, *identities: str) -> list[BlockRow]:
+    async def blocks(self, *identities: str) -> list[base.BlockRow]:
         return await self._read_rows(partial(permits.list_blocks, identities=identities))
 
-    async def put_review(self, row: ReviewRow, *, joins: bool = False) -> ReviewRow:
+    async def put_review(self, row: base.ReviewRow, *, joins: bool = False) -> base.ReviewRow:
         return await self._change(partial(questions.put_review, row=row, now=self._clock(), joins=joins), row.id)
 
-    async def leave_review(self, call: PendingCallRow, *, most: int) -> bool:
+    async def leave_review(self, call: base.PendingCallRow, *, most: int) -> bool:
         leaving = partial(outcomes.leave_review, call=call, host=self.host, most=most)
         return await self._change(leaving, call.id)
 
-    async def pending_call(self, *, id: str = "", fingerprint: str = "") -> PendingCallRow | None:
+    async def pending_call(self, *, id: str = "", fingerprint: str = "") -> base.PendingCallRow | None:
         finding = partial(outcomes.find_call, id=id, fingerprint=fingerprint, now=self._clock())
         return await self._read_rows(finding)
 
-    async def settle_call(self, call: PendingCallRow) -> None:
+    async def settle_call(self, call: base.PendingCallRow) -> None:
         await self._change(partial(outcomes.keep_call, row=call), call.id)
 
     async def run_entries(self, run: str) -> list[str]:
@@ -215,25 +194,25 @@ class SqlStore(Store):
     async def forget_run(self, run: str) -> None:
         await self._write(partial(outcomes.forget_run, run=run))
 
-    async def review(self, id: str) -> ReviewRow | None:
+    async def review(self, id: str) -> base.ReviewRow | None:
         return await self._read_rows(partial(questions.find_review, id=id))
 
     async def reviews(
         self,
-        states: Sequence[ReviewState] = ("pending",),
+        states: Sequence[base.ReviewState] = ("pending",),
         limit: int = 1000,
         *,
         latest: bool = False,
         contents: bool = True,
         after: str | None = None,
-    ) -> list[ReviewRow]:
+    ) -> list[base.ReviewRow]:
         order = {"latest": latest, "contents": contents, "after": after}
         return await self._read_rows(partial(questions.in_states, states=states, limit=limit, **order))
 
     async def waiting(self) -> int:
         return await self._read_rows(partial(questions.count_waiting, now=self._clock()))
 
-    async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
+    async def decide(self, decisions: Sequence[base.Decided]) -> base.ReviewRow | None:
         try:
             await self._write(partial(self._write_decisions, decisions))
         except money.RefusedChange as refused:
@@ -276,25 +255,25 @@ class SqlStore(Store):
     async def watched(self) -> bool:
         return await self._read_rows(partial(questions.is_watched, now=self._clock()))
 
-    async def keep_partial(self, row: PartialRow) -> None:
+    async def keep_partial(self, row: base.PartialRow) -> None:
         await self._write(partial(questions.keep_partial, row=row))
 
     async def drop_partial(self, id: str) -> None:
         await self._write(partial(questions.drop_partial, id=id))
 
-    async def partials(self) -> list[PartialRow]:
+    async def partials(self) -> list[base.PartialRow]:
         return await self._read_rows(questions.find_partials)
 
-    async def pages(self) -> list[PageRow]:
+    async def pages(self) -> list[base.PageRow]:
         return await self._read_rows(questions.find_pages)
 
-    async def keep_page(self, row: PageRow, *, most: int) -> None:
+    async def keep_page(self, row: base.PageRow, *, most: int) -> None:
         await self._write(partial(questions.keep_page, row=row, most=most))
 
-    async def browsers(self, page: str) -> list[BrowserRow]:
+    async def browsers(self, page: str) -> list[base.BrowserRow]:
         return await self._read_rows(partial(questions.browsers_of, page=page))
 
-    async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
+    async def keep_browser(self, row: base.BrowserRow, *, most: int) -> None:
         await self._write(partial(questions.keep_browser, row=row, most=most))
 
     async def recover(self) -> int:
@@ -383,7 +362,7 @@ class SqlStore(Store):
                 # The next attempt may succeed. If the lease ends, others only settle what we hold.
                 _log.warning("the store could not be reached: %s", type(error).__name__)
 
-    def _make(self, changes: Sequence[Change]) -> Awaitable[None]:
+    def _make(self, changes: Sequence[base.Change]) -> Awaitable[None]:
         # Contents and definitions may be megabytes, and keys are made from earlier records as well.
         self._has_content = self._has_content or any(record.content for each in changes for record in each.records)
         is_brief = not self._has_content and not any(change.define for change in changes)
@@ -392,7 +371,7 @@ class SqlStore(Store):
             making.add_done_callback(partial(self._save_later, changes))
         return making
 
-    def _save_later(self, changes: Sequence[Change], making: asyncio.Future[None]) -> None:
+    def _save_later(self, changes: Sequence[base.Change], making: asyncio.Future[None]) -> None:
         """Keep the settlements that could not be saved, to save them later: else this process would hold the money."""
         error = None if making.cancelled() else making.exception()
         if error is None or isinstance(error, money.RefusedChange):
@@ -402,10 +381,10 @@ class SqlStore(Store):
                 again = partial(self._settle_again, change.settle, change.records)
                 self._owed.add(f"hold:{change.settle.id}", again)
 
-    def _commit_changes(self, changes: Sequence[Change], connection: Connection) -> None:
+    def _commit_changes(self, changes: Sequence[base.Change], connection: Connection) -> None:
         end = trail.lock_chain(connection)
         records: list[Record] = []
-        standing: Supposed | None = None
+        standing: base.Supposed | None = None
         for change in changes:
             # Read once for calls of one tool in a row: only a change of this transaction could alter it meanwhile.
             if change.supposed is not None and change.supposed != standing:
@@ -417,10 +396,10 @@ class SqlStore(Store):
             records += self._apply_change(change, connection)
         trail.append_records(connection, end, records)
 
-    def _apply_change(self, change: Change, connection: Connection) -> Sequence[Record]:
+    def _apply_change(self, change: base.Change, connection: Connection) -> Sequence[Record]:
         now, records = self._clock(), change.records
         if change.settle is not None:
-            records = self._settle_rows(change.settle, records, connection) or correct_late_records(
+            records = self._settle_rows(change.settle, records, connection) or base.correct_late_records(
                 records, change.settle, Amount()
             )
         if change.hold is not None:
@@ -442,15 +421,15 @@ class SqlStore(Store):
         return records
 
     def _settle_rows(
-        self, settling: Settlement, records: Sequence[Record], connection: Connection
+        self, settling: base.Settlement, records: Sequence[Record], connection: Connection
     ) -> Sequence[Record] | None:
         """Settle. Returns the records with the amounts charged now; ``None`` if this process had settled it before."""
         if money.settle_reservation(connection, settling.id, settling.amount):
             return records
         rest = money.settle_late(connection, settling.id, settling.amount)
-        return None if rest is None else correct_late_records(records, settling, rest)
+        return None if rest is None else base.correct_late_records(records, settling, rest)
 
-    def _settle_again(self, settling: Settlement, records: Sequence[Record], connection: Connection) -> None:
+    def _settle_again(self, settling: base.Settlement, records: Sequence[Record], connection: Connection) -> None:
         """Settle what could not be saved before. If only the reply was lost, it is saved already."""
         end = trail.lock_chain(connection)
         trail.append_records(connection, end, self._settle_rows(settling, records, connection) or ())
@@ -461,11 +440,11 @@ class SqlStore(Store):
         trail.append_records(connection, end, records if undone else ())
         return undone
 
-    def _block(self, row: BlockRow, but: Sequence[str], connection: Connection) -> None:
+    def _block(self, row: base.BlockRow, but: Sequence[str], connection: Connection) -> None:
         permits.block_server(connection, row)
         questions.withdraw_from(connection, row, but, keep_item=self._keep_content)
 
-    def _write_decisions(self, decisions: Sequence[Decided], connection: Connection) -> None:
+    def _write_decisions(self, decisions: Sequence[base.Decided], connection: Connection) -> None:
         late = questions.decide_reviews(connection, decisions, self._clock())
         if late is not None:
             raise money.RefusedChange(late)

@@ -14,38 +14,21 @@ import msgspec
 from antiphon.host.budget import Costs
 from antiphon.host.checks.message_parts import more_of
 from antiphon.host.checks.risk import Risk
+from antiphon.host.review import summary
 from antiphon.host.review.definitions import changes_of
 from antiphon.host.review.diff import DiffLine, compact, format_json
 from antiphon.host.review.review import ElicitItem, ReviewItem, Rival, ToolItem
-from antiphon.host.review.summary import (
-    Texts,
-    figures_text,
-    format_time_left,
-    headline_of,
-    host_of,
-    load_texts,
-    task_text,
-    who_of,
-)
 from antiphon.host.terminal.console import Layout
+from antiphon.wire import content
 from antiphon.wire.common import CONFIRMS
-from antiphon.wire.content import (
-    AudioContent,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    ToolResultContent,
-    ToolUseContent,
-)
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-ENGLISH = load_texts("en")
+ENGLISH = summary.load_texts("en")
 _PAINTS = {"+": "32", "-": "31"}
 
 
-def show_request(item: ReviewItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
+def show_request(item: ReviewItem, layout: Layout, words: summary.Texts = ENGLISH) -> Iterator[str]:
     """Show a sampling request as it will be sent, how it differs from what the server sent, and who asks."""
     yield layout.title(words("ask.request"))
     yield from _draw_headline(item.origin, item.costs, item.expires_in, layout, words)
@@ -57,7 +40,7 @@ def show_request(item: ReviewItem, layout: Layout, words: Texts = ENGLISH) -> It
     yield from _draw_who(item.origin, layout, words)
 
 
-def show_params(params: CreateMessageRequestParams, layout: Layout, words: Texts) -> Iterator[str]:
+def show_params(params: CreateMessageRequestParams, layout: Layout, words: summary.Texts) -> Iterator[str]:
     """Show every part of a request that a provider would see."""
     if params.system_prompt is not None:
         yield layout.paint("1", f" {words('show.system')}")
@@ -81,7 +64,9 @@ def show_params(params: CreateMessageRequestParams, layout: Layout, words: Texts
     yield from _draw_parameters(params, layout, words)
 
 
-def show_result(item: ReviewItem, result: CreateMessageResult, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
+def show_result(
+    item: ReviewItem, result: CreateMessageResult, layout: Layout, words: summary.Texts = ENGLISH
+) -> Iterator[str]:
     """Show an answer before it goes to the server."""
     yield layout.title(words("ask.response"))
     yield from _draw_headline(item.origin, None, item.expires_in, layout, words)
@@ -95,9 +80,9 @@ def show_result(item: ReviewItem, result: CreateMessageResult, layout: Layout, w
     yield from _draw_who(item.origin, layout, words)
 
 
-def _draw_rival(rival: Rival, layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_rival(rival: Rival, layout: Layout, words: summary.Texts) -> Iterator[str]:
     yield layout.title(words("rival.title"))
-    yield from layout.labelled(words("show.from"), figures_text(rival.figures, words))
+    yield from layout.labelled(words("show.from"), summary.figures_text(rival.figures, words))
     if rival.result is None:
         yield from layout.labelled("", words("rival.none", why=words(f"rival.why.{rival.why}")))
         return
@@ -106,7 +91,7 @@ def _draw_rival(rival: Rival, layout: Layout, words: Texts) -> Iterator[str]:
     yield from _draw_other_members(rival.result, layout, words, 0)
 
 
-def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
+def show_tool(item: ToolItem, layout: Layout, words: summary.Texts = ENGLISH) -> Iterator[str]:
     """Show a tool call before it is sent, or its result: all arguments, the server's description, and the server."""
     yield layout.title(words("ask.tool" if item.result is None else "ask.tool.result"))
     yield from _draw_headline(item.origin, None, item.expires_in, layout, words)
@@ -129,14 +114,14 @@ def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterato
     yield from _draw_who(item.origin, layout, words, call=False)
 
 
-def _draw_redefined(lines: Iterable[DiffLine] | None, layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_redefined(lines: Iterable[DiffLine] | None, layout: Layout, words: summary.Texts) -> Iterator[str]:
     if lines is None:
         yield from layout.remark(words("tool.uncompared"), 0)
     for line in lines or ():
         yield from (layout.paint(_PAINTS.get(line.sign, ""), row) for row in layout.quoted(f"{line.sign} {line.text}"))
 
 
-def show_elicitation(item: ElicitItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
+def show_elicitation(item: ElicitItem, layout: Layout, words: summary.Texts = ENGLISH) -> Iterator[str]:
     """Show what a server asks of the person, and who it is; fields and address follow."""
     yield layout.title(words("ask.elicitation" if item.params.url is None else "ask.elicitation.url"))
     yield from _draw_headline(item.origin, None, item.expires_in, layout, words)
@@ -145,21 +130,21 @@ def show_elicitation(item: ElicitItem, layout: Layout, words: Texts = ENGLISH) -
     yield from _draw_who(item.origin, layout, words)
 
 
-def show_address(url: str, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
+def show_address(url: str, layout: Layout, words: summary.Texts = ENGLISH) -> Iterator[str]:
     """Show a complete address, and its host separately, because the text before it can imitate another host."""
-    yield from layout.labelled(words("who.host"), host_of(url) or "-", "1")
+    yield from layout.labelled(words("who.host"), summary.host_of(url) or "-", "1")
     yield from msgspec.structs.replace(layout, fold=0).quoted(url)
 
 
 def _draw_headline(
-    origin: Origin, costs: Costs | None, seconds: float | None, layout: Layout, words: Texts
+    origin: Origin, costs: Costs | None, seconds: float | None, layout: Layout, words: summary.Texts
 ) -> Iterator[str]:
-    left = "" if seconds is None else f"{format_time_left(seconds, words)} · "
-    yield from layout.remark(f"{left}{headline_of(who_of(origin), costs, words)}", 0)
+    left = "" if seconds is None else f"{summary.format_time_left(seconds, words)} · "
+    yield from layout.remark(f"{left}{summary.headline_of(summary.who_of(origin), costs, words)}", 0)
 
 
-def _draw_who(origin: Origin, layout: Layout, words: Texts, *, call: bool = True) -> Iterator[str]:
-    who = who_of(origin)
+def _draw_who(origin: Origin, layout: Layout, words: summary.Texts, *, call: bool = True) -> Iterator[str]:
+    who = summary.who_of(origin)
     yield from layout.labelled(words("show.server"), f"{who.target}  ({words(who.kind_key)} {who.short})", "1")
     if origin.server is not None:
         claims = f'{words("who.claims")} "{origin.server.name}" {origin.server.version}'
@@ -167,45 +152,45 @@ def _draw_who(origin: Origin, layout: Layout, words: Texts, *, call: bool = True
     if call:
         yield from _draw_call(origin, layout, words)
     if (task := who.task) is not None:
-        yield from layout.labelled("", task_text(task, words, time.time()))
+        yield from layout.labelled("", summary.task_text(task, words, time.time()))
         if task.says:
             yield from layout.labelled("", f'{words("who.task_says")} "{task.says}"')
 
 
-def _draw_call(origin: Origin, layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_call(origin: Origin, layout: Layout, words: summary.Texts) -> Iterator[str]:
     call = origin.call
     if origin.door:
         yield from layout.labelled("", words("who.model_api"))
     if call is None:
-        yield from layout.labelled(words("show.for"), words(who_of(origin).without_call))
+        yield from layout.labelled(words("show.for"), words(summary.who_of(origin).without_call))
         return
     arguments = "" if call.arguments is None else compact(call.arguments)
     yield from layout.labelled(words("show.for"), f"{call.method} {call.name or ''} {arguments}".rstrip())
 
 
-def _draw_risks(risks: Iterable[Risk], layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_risks(risks: Iterable[Risk], layout: Layout, words: summary.Texts) -> Iterator[str]:
     for risk in risks:
         sign, paint = ("!", "1;33") if risk.level == "warning" else ("·", "")
         yield from layout.labelled("", f"{sign} {words.risk(risk)}", paint)
 
 
-def _draw_blocks(blocks: Iterable[object], layout: Layout, words: Texts, indent: int) -> Iterator[str]:
+def _draw_blocks(blocks: Iterable[object], layout: Layout, words: summary.Texts, indent: int) -> Iterator[str]:
     for block in blocks:
-        if isinstance(block, TextContent):
+        if isinstance(block, content.TextContent):
             yield from layout.quoted(block.text, indent)
-        elif isinstance(block, ImageContent | AudioContent):
+        elif isinstance(block, content.ImageContent | content.AudioContent):
             yield from layout.remark(_describe_media(block, words), indent)
-        elif isinstance(block, ToolUseContent):
+        elif isinstance(block, content.ToolUseContent):
             yield from layout.remark(words("show.use", id=compact(block.id), name=compact(block.name)), indent)
             yield from layout.quoted(format_json(block.input), indent)
-        elif isinstance(block, ToolResultContent):
+        elif isinstance(block, content.ToolResultContent):
             yield from _tool_result(block, layout, words, indent)
         else:
             yield from _draw_other_block(block, layout, words, indent)
         yield from _draw_other_members(block, layout, words, indent)
 
 
-def _draw_other_members(value: Any, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
+def _draw_other_members(value: Any, layout: Layout, words: summary.Texts, indent: int) -> Iterator[str]:
     """Show the members that are sent and have no display of their own."""
     more = more_of(value)
     if more:
@@ -213,12 +198,12 @@ def _draw_other_members(value: Any, layout: Layout, words: Texts, indent: int) -
         yield from layout.quoted(format_json(more), indent)
 
 
-def _describe_media(block: ImageContent | AudioContent, words: Texts) -> str:
-    kind = words("show.image" if isinstance(block, ImageContent) else "show.audio")
+def _describe_media(block: content.ImageContent | content.AudioContent, words: summary.Texts) -> str:
+    kind = words("show.image" if isinstance(block, content.ImageContent) else "show.audio")
     return f"{kind}, {block.mime_type}, {words('show.bytes', n=len(block.data) * 3 // 4)}"
 
 
-def _tool_result(block: ToolResultContent, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
+def _tool_result(block: content.ToolResultContent, layout: Layout, words: summary.Texts, indent: int) -> Iterator[str]:
     what = "show.failure" if block.is_error else "show.result"
     yield from layout.remark(words(what, id=compact(block.tool_use_id)), indent)
     yield from _draw_blocks(block.content, layout, words, indent + 2)
@@ -226,11 +211,11 @@ def _tool_result(block: ToolResultContent, layout: Layout, words: Texts, indent:
         yield from layout.quoted(format_json(block.structured_content), indent + 2)
 
 
-def _draw_other_block(block: object, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
-    if isinstance(block, ResourceLink):
+def _draw_other_block(block: object, layout: Layout, words: summary.Texts, indent: int) -> Iterator[str]:
+    if isinstance(block, content.ResourceLink):
         yield from layout.remark(words("show.link", uri=block.uri), indent)
         yield from layout.quoted(format_json(block), indent)
-    elif isinstance(block, EmbeddedResource):
+    elif isinstance(block, content.EmbeddedResource):
         resource = block.resource
         yield from layout.remark(
             words("show.resource", uri=resource.uri, type=resource.mime_type or words("show.untyped")), indent
@@ -243,7 +228,7 @@ def _draw_other_block(block: object, layout: Layout, words: Texts, indent: int) 
         yield from layout.quoted(format_json(block), indent)
 
 
-def _draw_parameters(params: CreateMessageRequestParams, layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_parameters(params: CreateMessageRequestParams, layout: Layout, words: summary.Texts) -> Iterator[str]:
     wishes = params.model_preferences
     shown: dict[str, object] = {
         "at_most": words("cost.tokens", n=params.max_tokens),
@@ -257,7 +242,7 @@ def _draw_parameters(params: CreateMessageRequestParams, layout: Layout, words: 
     yield from layout.labelled(words("show.asks"), text)
 
 
-def _describe_priorities(params: CreateMessageRequestParams, words: Texts) -> str:
+def _describe_priorities(params: CreateMessageRequestParams, words: summary.Texts) -> str:
     wishes = params.model_preferences
     if wishes is None:
         return ""
@@ -269,7 +254,7 @@ def _describe_priorities(params: CreateMessageRequestParams, words: Texts) -> st
     return ", ".join(f"{words(f'show.{name}')} {weight}" for name, weight in weights if weight is not None)
 
 
-def _draw_differences(item: ReviewItem, layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_differences(item: ReviewItem, layout: Layout, words: summary.Texts) -> Iterator[str]:
     for field in msgspec.structs.fields(item.params):
         sent, received = getattr(item.params, field.name), getattr(item.received, field.name)
         if sent != received:

@@ -45,21 +45,8 @@ from antiphon.host.review.review import (
 from antiphon.host.review.shown import Shown, show_item
 from antiphon.host.review.summary import Texts, headline_of, load_texts, outcome_text, terminal_language, who_of
 from antiphon.host.store.base import ReviewKind
+from antiphon.host.terminal import forms
 from antiphon.host.terminal.console import Console, Layout, fold_rows
-from antiphon.host.terminal.forms import (
-    Opener,
-    edit_arguments,
-    edit_text,
-    fill_in,
-    find_editor,
-    from_form,
-    list_differences,
-    may_open,
-    open_address,
-    open_in_browser,
-    read_address,
-    to_form,
-)
 from antiphon.host.terminal.request_text import show_elicitation, show_request, show_result, show_tool
 from antiphon.host.terminal.tty import Tty, find_terminal, open_terminal, reads_keys
 from antiphon.wire.content import TextContent
@@ -89,7 +76,7 @@ class TerminalReviewer:
         editor: str | None = None,
         color: bool | None = None,
         pause: float = PAUSE,
-        opener: Opener | None = None,
+        opener: forms.Opener | None = None,
         undo: float = UNDO,
         language: str | None = None,
     ) -> None:
@@ -104,7 +91,7 @@ class TerminalReviewer:
         self._editor = editor
         self._color = color
         self._pause = pause
-        self._opener = opener or open_in_browser
+        self._opener = opener or forms.open_in_browser
         self._undo = undo
         self._words = load_texts(terminal_language(language))
         self._turn = asyncio.Lock()
@@ -219,7 +206,7 @@ class Talk:
     """The conversation with the person about one question. ``shown`` is ``item`` as it is shown."""
 
     def __init__(
-        self, console: Console, item: AnyItem, shown: Shown, words: Texts, *, editor: str | None, opener: Opener
+        self, console: Console, item: AnyItem, shown: Shown, words: Texts, *, editor: str | None, opener: forms.Opener
     ) -> None:
         self._console = console
         self._item = item
@@ -239,7 +226,7 @@ class Talk:
             self._drawn = True
             await self._draw(whole=False)
             await console.arm()
-            if self._shown.url is not None and not await read_address(console, self._shown.url, self._words):
+            if self._shown.url is not None and not await forms.read_address(console, self._shown.url, self._words):
                 return None
         acts: dict[str, Callable[[], Awaitable[AnyDecision | None]]] = {
             "approve": self._approve,
@@ -287,7 +274,7 @@ class Talk:
         if self._edit_request:
             # A grant covers what the server sends, which is not what was approved.
             yield "grant"
-        if self._shown.url is not None and not may_open(self._shown.url):
+        if self._shown.url is not None and not forms.may_open(self._shown.url):
             yield "open"
 
     @property
@@ -326,7 +313,7 @@ class Talk:
         if isinstance(item, ElicitItem):
             if item.params.mode == "url":
                 return ElicitResult(action="accept")
-            return await fill_in(self._console, item.params, self._words)
+            return await forms.fill_in(self._console, item.params, self._words)
         if isinstance(item, ToolItem) and item.labels is not None:
             return await self._approve_with_labels(item.labels)
         return self._approval("once", None)
@@ -403,7 +390,7 @@ class Talk:
         return ElicitResult(action="cancel")
 
     async def _open(self) -> None:
-        await open_address(self._console, self._shown.url or "", self._opener, self._words)
+        await forms.open_address(self._console, self._shown.url or "", self._opener, self._words)
 
     async def _again(self) -> Decision:
         return Regenerate(model=self._other_model())
@@ -451,7 +438,7 @@ class Talk:
 
     async def _edit_or_rewrite(self) -> AnyDecision | None:
         if isinstance(self._item, ToolItem):
-            return await edit_arguments(self._console, self._item, self._words)
+            return await forms.edit_arguments(self._console, self._item, self._words)
         if isinstance(self._item, ReviewItem) and self._item.result is not None:
             return await self._answer()
         await self._edit()
@@ -460,13 +447,13 @@ class Talk:
     async def _edit(self) -> None:
         """Let the person edit what would be sent, and show the result."""
         console, before = self._console, self._params
-        editor = self._editor or find_editor()
+        editor = self._editor or forms.find_editor()
         if editor is None or before is None:
             await console.say(self._words("inline.no_editor"))
             return
         try:
-            form = await edit_text(to_form(before), editor, console.tty.path)
-            edited = from_form(form, before)
+            form = await forms.edit_text(forms.to_form(before), editor, console.tty.path)
+            edited = forms.from_form(form, before)
         except ValueError as error:
             await console.say(f"{self._words('inline.unchanged')} {error}")
             return
@@ -484,7 +471,7 @@ class Talk:
         await self._draw(whole=True)
         await console.show([layout.title(self._words("changes.title"))])
         paints = {"+": "32", "-": "31", "@": "2"}
-        for line in list_differences(item.params, edited):
+        for line in forms.list_differences(item.params, edited):
             await console.show(layout.paint(paints.get(line[:1], ""), row) for row in layout.quoted(line))
         await console.arm()
 

@@ -16,16 +16,8 @@ from antiphon.errors import ConfigError
 from antiphon.host.providers.base import Completion, Usage
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
+from antiphon.model_api.dialects import members
 from antiphon.model_api.dialects.dialect_errors import Failure
-from antiphon.model_api.dialects.members import (
-    DialectMember,
-    collect_unused_members,
-    make_unusable_failure,
-    read_boolean,
-    read_number,
-    read_objects,
-    read_text,
-)
 from antiphon.wire import sampling as wire
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.tools import Tool
@@ -86,17 +78,17 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_common_parts(
-    body: Mapping[str, Any], table: tuple[DialectMember, ...], own: Own, *, offers_tools: bool
+    body: Mapping[str, Any], table: tuple[members.DialectMember, ...], own: Own, *, offers_tools: bool
 ) -> DialectRequest:
     """Read the parts of a request that all vendors write alike, and make the request for the host."""
-    noted = collect_unused_members(body, table)
-    model, temperature = read_text(body.get("model"), "model"), body.get("temperature")
+    noted = members.collect_unused_members(body, table)
+    model, temperature = members.read_text(body.get("model"), "model"), body.get("temperature")
     params = wire.CreateMessageRequestParams(
         messages=own.messages,
         max_tokens=own.max_tokens,
         model_preferences=wire.ModelPreferences(hints=[wire.ModelHint(name=model)]) if model else None,
         system_prompt=own.system,
-        temperature=None if temperature is None else read_number(temperature, "temperature"),
+        temperature=None if temperature is None else members.read_number(temperature, "temperature"),
         stop_sequences=own.stops,
         # Tells a reviewer which members have no effect.
         metadata={"withoutEffect": list(noted)} if noted else None,
@@ -110,7 +102,7 @@ def read_common_parts(
         params=params,
         model=model,
         n=own.n,
-        streams=read_boolean(body.get("stream") or False, "stream"),
+        streams=members.read_boolean(body.get("stream") or False, "stream"),
         counts=own.counts,
         form=form,
         noted=noted,
@@ -121,19 +113,19 @@ def content_of(value: object, place: str, read: Callable[[Mapping[str, Any], str
     """Return the content of a message: a text alone, or blocks that ``read`` converts."""
     if isinstance(value, str):
         return [TextContent(text=value)]
-    return [read(block, at) for block, at in read_objects(value, place)]
+    return [read(block, at) for block, at in members.read_objects(value, place)]
 
 
 def tools_in(body: Mapping[str, Any], read: Callable[[Mapping[str, Any], str], Tool]) -> list[Tool]:
     """Return the tools that a request brings."""
-    return [read(tool, place) for tool, place in read_objects(body.get("tools") or [], "tools")]
+    return [read(tool, place) for tool, place in members.read_objects(body.get("tools") or [], "tools")]
 
 
 def only_tool(tools: Sequence[Tool], name: str, place: str) -> list[Tool]:
     """Return the tool of a name as a list of one, since no other tool is offered then."""
     found = [tool for tool in tools if tool.name == name]
     if not found:
-        raise make_unusable_failure(place, "there is no such tool")
+        raise members.make_unusable_failure(place, "there is no such tool")
     return found
 
 
@@ -146,7 +138,7 @@ def _ask_for_json(
     try:
         SchemaValidator(schema, place="schema", lazy=True)
     except ConfigError as error:
-        raise make_unusable_failure("schema", str(error)) from None
+        raise members.make_unusable_failure("schema", str(error)) from None
     if offers_tools and not params.tools and schema.get("type") == "object":
         tool = Tool(name=_TOOL, description=_BY_TOOL, input_schema=dict(schema))
         choice = wire.ToolChoice(mode="required")

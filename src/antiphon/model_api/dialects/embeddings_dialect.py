@@ -14,15 +14,7 @@ from typing import Any
 import msgspec
 
 from antiphon.host.providers.vectors import MAX_TEXTS, Embedded
-from antiphon.model_api.dialects.members import (
-    EMBEDDINGS,
-    collect_unused_members,
-    make_unusable_failure,
-    optional_text,
-    read_items,
-    read_text,
-    read_whole_number,
-)
+from antiphon.model_api.dialects import members
 
 _PIECE = 64 * 1024
 """Bytes of a response that are written at once, which takes less than a millisecond."""
@@ -42,15 +34,15 @@ class EmbeddingsRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_request(body: Mapping[str, Any]) -> EmbeddingsRequest:
     """Read a request, or raise ``Failure``."""
-    noted = collect_unused_members(body, EMBEDDINGS)
+    noted = members.collect_unused_members(body, members.EMBEDDINGS)
     wanted = body.get("dimensions")
-    form = optional_text(body.get("encoding_format"), "encoding_format") or "float"
+    form = members.optional_text(body.get("encoding_format"), "encoding_format") or "float"
     if form not in ("float", "base64"):
-        raise make_unusable_failure("encoding_format", "must be float or base64")
-    dimensions = None if wanted is None else read_whole_number(wanted, "dimensions")
+        raise members.make_unusable_failure("encoding_format", "must be float or base64")
+    dimensions = None if wanted is None else members.read_whole_number(wanted, "dimensions")
     return EmbeddingsRequest(
         texts=_read_texts(body.get("input")),
-        model=read_text(body.get("model"), "model"),
+        model=members.read_text(body.get("model"), "model"),
         dimensions=dimensions,
         packs=form == "base64",
         noted=noted,
@@ -60,14 +52,14 @@ def read_request(body: Mapping[str, Any]) -> EmbeddingsRequest:
 def _read_texts(value: object) -> list[str]:
     if isinstance(value, str):
         return [value]
-    given = read_items(value, "input")
+    given = members.read_items(value, "input")
     if len(given) > MAX_TEXTS and not isinstance(given[0], int):
-        raise make_unusable_failure("input", f"at most {MAX_TEXTS} texts")
+        raise members.make_unusable_failure("input", f"at most {MAX_TEXTS} texts")
     if any(isinstance(each, int | list) for each in given[:1]):
-        raise make_unusable_failure(
+        raise members.make_unusable_failure(
             "input", "must be text: token ids belong to one model, and the host chooses the model"
         )
-    return [read_text(each, f"input[{at}]") for at, each in enumerate(given)]
+    return [members.read_text(each, f"input[{at}]") for at, each in enumerate(given)]
 
 
 def write_response(made: Embedded, wanted: EmbeddingsRequest) -> Iterator[bytes]:

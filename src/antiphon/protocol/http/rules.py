@@ -13,14 +13,7 @@ from typing import Protocol
 
 from msgspec import UNSET, Struct
 
-from antiphon.errors import (
-    HeaderMismatch,
-    InsufficientScope,
-    InvalidRequest,
-    PeerError,
-    TemporarilyUnavailable,
-    UnsupportedVersion,
-)
+from antiphon import errors
 from antiphon.protocol.caller import Caller
 from antiphon.wire.envelope import Envelope, RequestId, error_frame
 from antiphon.wire.failure import to_wire
@@ -71,7 +64,7 @@ class HttpRefusal(Struct, frozen=True):
     """An HTTP error response: its status, and the JSON-RPC error in its body."""
 
     status: int
-    error: PeerError
+    error: errors.PeerError
 
     def body(self, id: RequestId | None = None, *, null_id: bool = False) -> bytes:
         """Encode the JSON-RPC error, with the id of its request if that could be read."""
@@ -83,7 +76,7 @@ def status_of(code: int | None, *, modern: bool) -> int:
 
     Legacy revisions use 200, but for a missing scope (403, basic/authorization) and what may be sent again.
     """
-    if code in (InsufficientScope.CODE, TemporarilyUnavailable.CODE):
+    if code in (errors.InsufficientScope.CODE, errors.TemporarilyUnavailable.CODE):
         return code
     return _STATUS.get(code, 200) if modern and code is not None else 200
 
@@ -130,7 +123,7 @@ def check_media(headers: Headers, *, json_only: bool) -> HttpRefusal | None:
     """Check ``Content-Type`` (415) and ``Accept`` (406) of a POST."""
     kind = headers.get(b"content-type", b"")
     if kind != b"application/json" and kind.partition(b";")[0].strip().lower() != b"application/json":
-        return HttpRefusal(415, InvalidRequest("Content-Type must be application/json"))
+        return HttpRefusal(415, errors.InvalidRequest("Content-Type must be application/json"))
     accept = headers.get(b"accept", b"*/*")
     if accept == _USUAL:
         return None
@@ -139,7 +132,7 @@ def check_media(headers: Headers, *, json_only: bool) -> HttpRefusal | None:
         return None
     if not accepts_type(accept, b"application/json") or not (json_only or accepts_type(accept, b"text/event-stream")):
         # "The client MUST include an Accept header listing both application/json and text/event-stream"
-        return HttpRefusal(406, InvalidRequest("Accept must list application/json and text/event-stream"))
+        return HttpRefusal(406, errors.InvalidRequest("Accept must list application/json and text/event-stream"))
     return None
 
 
@@ -167,7 +160,9 @@ def check_unambiguous(pairs: Sequence[tuple[bytes, bytes]], headers: Headers) ->
     seen: set[bytes] = set()
     for name, _ in pairs:
         if name in seen and (name.startswith(b"mcp-") or name in {b"host", b"origin", b"authorization", b"dpop"}):
-            return HttpRefusal(400, HeaderMismatch(f"Header mismatch: {name.decode('ascii', 'replace')} comes twice"))
+            return HttpRefusal(
+                400, errors.HeaderMismatch(f"Header mismatch: {name.decode('ascii', 'replace')} comes twice")
+            )
         seen.add(name)
     return None
 
@@ -176,9 +171,9 @@ def check_id(envelope: Envelope) -> HttpRefusal | None:
     """Refuse what is no message: a request whose id is null, or neither method, result nor error."""
     if envelope.method is not UNSET:
         if envelope.id is None:
-            return HttpRefusal(400, InvalidRequest("Invalid request: id must be a string or an integer"))
+            return HttpRefusal(400, errors.InvalidRequest("Invalid request: id must be a string or an integer"))
     elif not envelope.result and envelope.error is UNSET:
-        return HttpRefusal(400, InvalidRequest("Invalid request: neither method, result nor error"))
+        return HttpRefusal(400, errors.InvalidRequest("Invalid request: neither method, result nor error"))
     return None
 
 
@@ -193,7 +188,7 @@ def check_legacy(headers: Headers, envelope: Envelope | None) -> HttpRefusal | N
 def _refuse_version(version: bytes) -> HttpRefusal:
     newest_first = [each.name for each in reversed(REVISIONS)]
     data = {"supported": newest_first, "requested": version.decode("ascii", "replace")[:64]}
-    return HttpRefusal(400, UnsupportedVersion("Unsupported protocol version", data=data))
+    return HttpRefusal(400, errors.UnsupportedVersion("Unsupported protocol version", data=data))
 
 
 HeaderPair = tuple[bytes, bytes]

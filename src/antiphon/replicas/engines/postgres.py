@@ -16,16 +16,7 @@ from typing import Any
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.machine.extras import describe_install
-from antiphon.replicas.engines.base import (
-    LEASE,
-    OLDEST,
-    PATIENCE,
-    REVISION,
-    ClusterMember,
-    check_revision,
-    check_size,
-    log,
-)
+from antiphon.replicas.engines import base
 
 _LOOK = 1.0
 """Seconds between two looks for messages without a notification."""
@@ -87,7 +78,7 @@ async def _leave_as_it_is(_connection: object) -> None:
     """Reset nothing when a connection is given back: each statement is a transaction, and changes no setting."""
 
 
-class PostgresCluster(ClusterMember):
+class PostgresCluster(base.ClusterMember):
     """A replica of a server whose replicas share a PostgreSQL (13 or later). Needs ``antiphon[postgres]``.
 
     Args:
@@ -101,7 +92,9 @@ class PostgresCluster(ClusterMember):
         ConfigError: asyncpg is not installed, or the prefix cannot be one.
     """
 
-    def __init__(self, url: str, *, prefix: str = "antiphon", lease: float = LEASE, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, url: str, *, prefix: str = "antiphon", lease: float = base.LEASE, patience: float = base.PATIENCE
+    ) -> None:
         super().__init__(lease=lease)
         try:
             # Any: it has no types.
@@ -135,9 +128,9 @@ class PostgresCluster(ClusterMember):
             raise self._failed(error) from None
         try:
             await self._do("execute", _REVISIONS)
-            await self._do("execute", _RAISE_REVISION, REVISION, OLDEST)
+            await self._do("execute", _RAISE_REVISION, base.REVISION, base.OLDEST)
             found = await self._do("fetchrow", "SELECT revision, oldest FROM ~revision")
-            check_revision(found["revision"], found["oldest"])
+            base.check_revision(found["revision"], found["oldest"])
             await self._do("execute", _TABLES)
             await self._renew()
         except (ClusterUnavailable, ConfigError):
@@ -185,7 +178,7 @@ class PostgresCluster(ClusterMember):
     # --- messages -----------------------------------------------------------------------------------------------
 
     async def send(self, replica: str, topic: str, data: bytes) -> None:
-        check_size(data)
+        base.check_size(data)
         await self._do(
             "execute",
             "WITH sent AS (INSERT INTO ~messages (receiver, sender, topic, data, until) "
@@ -199,7 +192,7 @@ class PostgresCluster(ClusterMember):
         )
 
     async def publish(self, topic: str, data: bytes) -> None:
-        check_size(data)
+        base.check_size(data)
         # Also to those that gave no sign of life lately: they may only have been cut off.
         await self._do(
             "execute",
@@ -224,7 +217,7 @@ class PostgresCluster(ClusterMember):
                 while self._is_open:
                     await self._read(connection)
             except self._errors as error:
-                log.debug("the database cannot be read: %r", error)
+                base.log.debug("the database cannot be read: %r", error)
                 await asyncio.sleep(_LOOK / 4)
             finally:
                 if connection is not None:
@@ -265,7 +258,7 @@ class PostgresCluster(ClusterMember):
         return await self._store(key, value, ttl, replaces=False)
 
     async def _store(self, key: str, value: bytes, ttl: float, *, replaces: bool) -> bool:
-        check_size(value)
+        base.check_size(value)
         statement = (
             "INSERT INTO ~records VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3)) ON CONFLICT (key) "
             "DO UPDATE SET value = excluded.value, until = excluded.until "
@@ -274,7 +267,7 @@ class PostgresCluster(ClusterMember):
         return bool(await self._do("fetchval", statement, key, value, ttl, replaces))
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        check_size(value)
+        base.check_size(value)
         statement = (
             "UPDATE ~records SET value = $2, until = clock_timestamp() + make_interval(secs => $3) "
             "WHERE key = $1 AND value = $4 AND until > clock_timestamp() RETURNING 1"
@@ -287,7 +280,7 @@ class PostgresCluster(ClusterMember):
     # --- events -------------------------------------------------------------------------------------------------
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
-        check_size(data)
+        base.check_size(data)
         statement = (
             "INSERT INTO ~events VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4)) "
             "ON CONFLICT DO NOTHING"
@@ -339,5 +332,5 @@ class PostgresCluster(ClusterMember):
 
     def _failed(self, error: Exception) -> ClusterUnavailable:
         # The text may have the address with its password.
-        log.debug("PostgreSQL failed", exc_info=error)
+        base.log.debug("PostgreSQL failed", exc_info=error)
         return ClusterUnavailable(f"PostgreSQL did not do it within {self._patience:g} s: {type(error).__name__}")

@@ -13,16 +13,7 @@ from typing import Any, cast
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.machine.extras import describe_install
-from antiphon.replicas.engines.base import (
-    LEASE,
-    OLDEST,
-    PATIENCE,
-    REVISION,
-    ClusterMember,
-    check_revision,
-    check_size,
-    log,
-)
+from antiphon.replicas.engines import base
 
 _BLOCK = 1.0
 """Seconds for which one read waits for messages; between two reads the connection is known to work."""
@@ -67,7 +58,7 @@ return 0
 """
 
 
-class RedisCluster(ClusterMember):
+class RedisCluster(base.ClusterMember):
     """A replica of a server whose replicas share a Redis. Needs ``antiphon[redis]``.
 
     Args:
@@ -80,7 +71,9 @@ class RedisCluster(ClusterMember):
         ConfigError: redis-py is not installed, or the address is none.
     """
 
-    def __init__(self, url: str, *, prefix: str = "antiphon", lease: float = LEASE, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, url: str, *, prefix: str = "antiphon", lease: float = base.LEASE, patience: float = base.PATIENCE
+    ) -> None:
         super().__init__(lease=lease)
         try:
             from redis.asyncio import BlockingConnectionPool, Redis
@@ -111,9 +104,11 @@ class RedisCluster(ClusterMember):
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def _join(self) -> None:
-        revision, oldest = await self._done(self._redis.eval(_RAISE_REVISION, 1, self._revision, REVISION, OLDEST))
+        revision, oldest = await self._done(
+            self._redis.eval(_RAISE_REVISION, 1, self._revision, base.REVISION, base.OLDEST)
+        )
         try:
-            check_revision(int(revision), int(oldest))
+            base.check_revision(int(revision), int(oldest))
         except ConfigError:
             await self._leave()
             raise
@@ -155,7 +150,7 @@ class RedisCluster(ClusterMember):
         await self._done(self._redis.xadd(self._to_all, self._message(topic, data), maxlen=_PUBLISHED))
 
     def _message(self, topic: str, data: bytes) -> dict[Any, Any]:
-        check_size(data)
+        base.check_size(data)
         return {"f": self.replica, "t": topic, "d": data}
 
     async def _read_on(self) -> None:
@@ -167,7 +162,7 @@ class RedisCluster(ClusterMember):
                 found = await self._inbound.xread(dict(self._seen), count=_READ, block=_convert_to_ms(_BLOCK))
             except self._errors as error:
                 pause = min(_PAUSE, 2 * pause + 0.05)
-                log.debug("the engine cannot be read: %r", error)
+                base.log.debug("the engine cannot be read: %r", error)
                 await asyncio.sleep(pause)
                 continue
             pause = 0.0
@@ -197,15 +192,15 @@ class RedisCluster(ClusterMember):
         return await self._done(self._redis.get(self._record(key)))
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
-        check_size(value)
+        base.check_size(value)
         await self._done(self._redis.set(self._record(key), value, px=_convert_to_ms(ttl)))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        check_size(value)
+        base.check_size(value)
         return bool(await self._done(self._redis.set(self._record(key), value, px=_convert_to_ms(ttl), nx=True)))
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        check_size(value)
+        base.check_size(value)
         script = self._redis.eval(_REPLACE, 1, self._record(key), expected, value, _convert_to_ms(ttl))
         return bool(await self._done(script))
 
@@ -215,7 +210,7 @@ class RedisCluster(ClusterMember):
     # --- events -------------------------------------------------------------------------------------------------
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
-        check_size(data)
+        base.check_size(data)
         key = self._stream(stream)
         steps = self._redis.pipeline(transaction=False)
         # Redis knows no id 0-0, and refuses one that is not above the last: then this event is kept already.
@@ -265,7 +260,7 @@ class RedisCluster(ClusterMember):
 
     def _failed(self, error: Exception) -> ClusterUnavailable:
         # The text may have the address with its password.
-        log.debug("Redis failed", exc_info=error)
+        base.log.debug("Redis failed", exc_info=error)
         return ClusterUnavailable(f"Redis did not do it within {self._patience:g} s: {type(error).__name__}")
 
 

@@ -43,15 +43,7 @@ from antiphon.server.calls.call import Handled
 from antiphon.server.calls.call_states import CallEvent, CallState
 from antiphon.server.calls.parked_call import RoundCall
 from antiphon.server.core import Core
-from antiphon.server.state.request_state import (
-    MAX_STATE,
-    OpenAsk,
-    Seal,
-    State,
-    compute_binding,
-    make_refusal,
-    outcome_unknown,
-)
+from antiphon.server.state import request_state
 from antiphon.wire.common import RoundParams
 from antiphon.wire.envelope import ErrorObject
 from antiphon.wire.task import CreateTaskResult
@@ -71,7 +63,7 @@ log = logging.getLogger("antiphon.server")
 _STORED_FROM = 32 * 1024
 """Bytes from which a journal is put into the store, if there is one, because every retry would carry it."""
 
-_CARRIED = MAX_STATE // 2
+_CARRIED = request_state.MAX_STATE // 2
 """Most bytes of a journal in a state: encryption and base64 add a third."""
 
 
@@ -260,7 +252,7 @@ class KeptCalls:
 class ServerRounds:
     """The calls of one server that may ask."""
 
-    def __init__(self, core: Core, seal: Seal, options: RoundOptions) -> None:
+    def __init__(self, core: Core, seal: request_state.Seal, options: RoundOptions) -> None:
         self.core = core
         self.is_shared = seal.is_shared
         """Whether other processes may continue them."""
@@ -338,10 +330,10 @@ class ServerRounds:
         task.add_done_callback(self._retries.discard)
         request.on_cancel = task.cancel
 
-    def _is_held_elsewhere(self, state: State) -> bool:
+    def _is_held_elsewhere(self, state: request_state.State) -> bool:
         return self.own_process is not None and bool(state.holder) and state.holder != self.own_process()
 
-    def _copy_of(self, state: State) -> RoundCall | EndedCall | None:
+    def _copy_of(self, state: request_state.State) -> RoundCall | EndedCall | None:
         """Return our copy of a call if it is as recent as the state; a copy that was overtaken elsewhere is ended."""
         live = self._live.get(state.call)
         call = live or self._kept.get(state.call)
@@ -349,7 +341,7 @@ class ServerRounds:
             return call
         if live is not None or state.generation <= call.generation:
             # Two runs of one call from the same round: the local one continues.
-            raise make_refusal()
+            raise request_state.make_refusal()
         self._kept.forget(state.call)
         if isinstance(call, RoundCall):
             call.end("the call went on in another process")
@@ -372,16 +364,16 @@ class ServerRounds:
     def _replay(self, retry: _Retry, journal: bytes | None, run: bytes) -> None:
         if retry.handled.once and not run:
             # Alone, no other process can have gone on with it: the call has ended here.
-            raise outcome_unknown() if self.is_shared else make_refusal()
+            raise request_state.outcome_unknown() if self.is_shared else request_state.make_refusal()
         if not journal or self.closed:
-            raise make_refusal()
+            raise request_state.make_refusal()
         from antiphon.server.calls.journal import Journal
 
         call = self._describe_journalled(self, retry.connection, retry.request, retry.handled)
         try:
             call.replay(retry.state, Journal.unpack(journal), run or os.urandom(8))
         except ValueError:
-            raise make_refusal() from None
+            raise request_state.make_refusal() from None
         call.bound_to = retry.bound_to
         self._live[call.id] = call
         self._start(call, CallEvent.REPLAY)
@@ -407,7 +399,7 @@ class ServerRounds:
             if not request.cancelled:
                 self._go_on(retry, self._copy_of(state), journal, run)
         except asyncio.CancelledError:
-            connection.reply_error(request, make_refusal())
+            connection.reply_error(request, request_state.make_refusal())
             raise
         except Exception as error:
             connection.reply_error(request, error)
@@ -425,7 +417,7 @@ class ServerRounds:
         return self._seal.seal(state, call.bound_to)
 
     def seal_with_journal(
-        self, call: JournalledCall, asked: int, open_asks: tuple[OpenAsk, ...]
+        self, call: JournalledCall, asked: int, open_asks: tuple[request_state.OpenAsk, ...]
     ) -> str | Awaitable[str]:
         """Return the sealed state that the client must send back, including what another process needs to continue."""
         state = self._state_of(call, self._options.state_for)
@@ -440,13 +432,13 @@ class ServerRounds:
             self._warn_once(call)
         return self._seal.seal(state, call.bound_to)
 
-    def _state_of(self, call: RoundCall, lasts: float) -> State:
+    def _state_of(self, call: RoundCall, lasts: float) -> request_state.State:
         """Return the state of a call without a journal. ``lasts``: seconds for which it is accepted."""
         call.id = call.id or os.urandom(16)
         call.bound_to = call.bound_to or self.binding_of(call.connection, call.first, call.handled)
         call.expires = time.time() + lasts
         holder = "" if self.own_process is None else self.own_process()
-        return State(call.id, call.generation, call.expires, call.run, holder=holder)
+        return request_state.State(call.id, call.generation, call.expires, call.run, holder=holder)
 
     async def begin_task(
         self, peer: Connection[ServerSession], request: Request, handled: Handled, journal: Journal, asked: int
@@ -455,7 +447,9 @@ class ServerRounds:
         assert self.tasks is not None
         return await self.tasks().begin(peer, request, handled, journal, asked)
 
-    async def _store_journal(self, stored: StoredCalls, call: JournalledCall, state: State, packed: bytes) -> str:
+    async def _store_journal(
+        self, stored: StoredCalls, call: JournalledCall, state: request_state.State, packed: bytes
+    ) -> str:
         try:
             await stored.put_journal(call, state.generation, packed)
         except TemporarilyUnavailable:
@@ -505,7 +499,9 @@ class ServerRounds:
         not include the code, so that idempotency keys stay the same across deployments.
         """
         arguments = self.core.arguments_of(request)
-        bound = compute_binding(connection.principal, request.method.name, handled.name, arguments, self.core.name)
+        bound = request_state.compute_binding(
+            connection.principal, request.method.name, handled.name, arguments, self.core.name
+        )
         return hashlib.blake2b(bound + given.encode(), digest_size=16).digest()
 
     def binding_of(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
@@ -514,14 +510,16 @@ class ServerRounds:
         if self.is_shared:
             code = core.code_version.encode() if core.code_version is not None else handled.code()
         arguments = core.arguments_of(request)
-        return compute_binding(connection.principal, request.method.name, handled.name, arguments, core.name, code)
+        return request_state.compute_binding(
+            connection.principal, request.method.name, handled.name, arguments, core.name, code
+        )
 
 
 class _Retry(Struct, frozen=True):
     connection: Connection[ServerSession]
     request: Request
     handled: Handled
-    state: State
+    state: request_state.State
     bound_to: bytes
 
 
@@ -532,7 +530,7 @@ def _may_be_owned_elsewhere(call: RoundCall | EndedCall | None, stored: StoredCa
     return stored.can_take_back and isinstance(call, JournalledCall) and call.state is CallState.PARKED
 
 
-def _make_stored_calls(store: StateStore, seal: Seal, ttl: float) -> StoredCalls:
+def _make_stored_calls(store: StateStore, seal: request_state.Seal, ttl: float) -> StoredCalls:
     from antiphon.server.calls.stored_calls import StoredCalls
 
     return StoredCalls(store, seal, ttl)

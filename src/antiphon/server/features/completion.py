@@ -16,14 +16,7 @@ from antiphon.server.features.registry import Registry
 from antiphon.server.features.resources import ServedTemplate
 from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.signature import read_signature
-from antiphon.wire.completion import (
-    MAX_VALUES,
-    CompleteRequestParams,
-    CompleteResult,
-    Completion,
-    PromptReference,
-    ResourceTemplateReference,
-)
+from antiphon.wire import completion
 
 
 class _Completer:
@@ -71,11 +64,17 @@ class Completions:
         """Remove a completer. Raises ``KeyError`` if there is none."""
         del self._completers[of, argument]
 
-    def find(self, ref: PromptReference | ResourceTemplateReference) -> ServedPrompt | ServedTemplate | None:
+    def find(
+        self, ref: completion.PromptReference | completion.ResourceTemplateReference
+    ) -> ServedPrompt | ServedTemplate | None:
         """Return the prompt or the template, or ``None``."""
-        return self._prompts.get(ref.name) if isinstance(ref, PromptReference) else self._templates.get(ref.uri)
+        return (
+            self._prompts.get(ref.name) if isinstance(ref, completion.PromptReference) else self._templates.get(ref.uri)
+        )
 
-    async def complete(self, params: CompleteRequestParams, context: Any = None) -> CompleteResult:
+    async def complete(
+        self, params: completion.CompleteRequestParams, context: Any = None
+    ) -> completion.CompleteResult:
         """Serve ``completion/complete``: at most ``MAX_VALUES`` values, and the number of all."""
         of, owner = self._owner(params.ref)
         name, value = params.argument.name, params.argument.value
@@ -87,24 +86,26 @@ class Completions:
             return _make_result([one for one in owner.choices.get(name, ()) if one.casefold().startswith(typed)])
         settled = (params.context.arguments if params.context else None) or {}
         found = await completer.run(value, settled, context)
-        if isinstance(found, CompleteResult):
+        if isinstance(found, completion.CompleteResult):
             return found
         return (
-            CompleteResult(completion=found)
-            if isinstance(found, Completion)
+            completion.CompleteResult(completion=found)
+            if isinstance(found, completion.Completion)
             else _make_result(_check_texts(found, completer))
         )
 
-    def _owner(self, ref: PromptReference | ResourceTemplateReference) -> tuple[str, ServedPrompt | ServedTemplate]:
-        name, owner = ref.name if isinstance(ref, PromptReference) else ref.uri, self.find(ref)
+    def _owner(
+        self, ref: completion.PromptReference | completion.ResourceTemplateReference
+    ) -> tuple[str, ServedPrompt | ServedTemplate]:
+        name, owner = ref.name if isinstance(ref, completion.PromptReference) else ref.uri, self.find(ref)
         if owner is None:
             raise self.refuse_unknown(ref)
         return name, owner
 
     @staticmethod
-    def refuse_unknown(ref: PromptReference | ResourceTemplateReference) -> InvalidParams:
+    def refuse_unknown(ref: completion.PromptReference | completion.ResourceTemplateReference) -> InvalidParams:
         """Return the error for a prompt or template that does not exist, as far as the caller may know."""
-        if isinstance(ref, PromptReference):
+        if isinstance(ref, completion.PromptReference):
             return InvalidParams(f"Unknown prompt: {ref.name}")
         return InvalidParams(f"Unknown resource template: {ref.uri}")
 
@@ -118,7 +119,9 @@ def _check_texts(found: Any, completer: _Completer) -> list[str]:
     return [str(item.value if isinstance(item, Enum) else item) for item in items]
 
 
-def _make_result(values: list[str]) -> CompleteResult:
+def _make_result(values: list[str]) -> completion.CompleteResult:
     # server/utilities/completion: "maximum 100 items", "total number of matches", "whether additional results exist".
-    more = len(values) > MAX_VALUES
-    return CompleteResult(completion=Completion(values=values[:MAX_VALUES], total=len(values), has_more=more))
+    more = len(values) > completion.MAX_VALUES
+    return completion.CompleteResult(
+        completion=completion.Completion(values=values[: completion.MAX_VALUES], total=len(values), has_more=more)
+    )

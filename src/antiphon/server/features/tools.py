@@ -18,13 +18,7 @@ from msgspec.structs import replace
 from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
-from antiphon.server.features.checked_options import (
-    AccessOptions,
-    NamedFeature,
-    declare_ui,
-    describe_access,
-    read_annotations,
-)
+from antiphon.server.features import checked_options
 from antiphon.server.features.confirmation import Confirm, Confirmation, declare_confirmation
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.function import UserFunction, holds_context
@@ -54,7 +48,7 @@ _NAME = r"[A-Za-z0-9_.-]{1,128}"
 _Reader = Callable[[bytes | Raw], dict[str, Any]]
 
 
-class ServedTool(NamedFeature[wire.Tool]):
+class ServedTool(checked_options.NamedFeature[wire.Tool]):
     """A tool that clients can call. Make one with ``from_function``, ``raw`` or ``of_definition``.
 
     Attributes: ``name``; ``definition`` as it is listed; ``timeout`` in seconds (``None``: no limit of its own);
@@ -77,7 +71,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         arguments: SchemaValidator | None = None,
         task: AsTask = "never",
         confirmation: Confirmation | None = None,
-        access: AccessOptions,
+        access: checked_options.AccessOptions,
     ) -> None:
         if task not in get_args(AsTask):
             raise ConfigError(f"tool {name!r}: task= is one of {', '.join(get_args(AsTask))}, not {task!r}")
@@ -175,7 +169,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         confirm: Confirm | None = None,
         ui: str | None = None,
         visibility: Sequence[ToolUser] | None = None,
-        **access: Unpack[AccessOptions],
+        **access: Unpack[checked_options.AccessOptions],
     ) -> ServedTool:
         """Make a function a tool: schemas from its signature, texts from its docstring.
 
@@ -208,14 +202,14 @@ class ServedTool(NamedFeature[wire.Tool]):
         given = _check_name(name or signature.name, signature.place)
         arguments = Arguments(signature.parameters, signature.place)
         shape, validator, listed = _choose_output(signature, output_schema, structured)
-        annotations = annotations and read_annotations(annotations, ToolAnnotations, signature.place)
-        meta = declare_ui(ui, visibility, meta, signature.place)
+        annotations = annotations and checked_options.read_annotations(annotations, ToolAnnotations, signature.place)
+        meta = checked_options.declare_ui(ui, visibility, meta, signature.place)
         confirmation = None
         if confirm is not None:
             known = {parameter.name: parameter.default for parameter in signature.parameters}
             confirmation = Confirmation(confirm, known, signature.place)
             annotations, meta = declare_confirmation(confirm, annotations, meta)
-        meta = describe_access(meta, access, signature.place) if access else meta
+        meta = checked_options.describe_access(meta, access, signature.place) if access else meta
         bare = wire.Tool(
             name=given,
             title=title,
@@ -309,7 +303,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         lazy: bool = False,
         task: AsTask = "never",
         confirm: Confirm | None = None,
-        **access: Unpack[AccessOptions],
+        **access: Unpack[checked_options.AccessOptions],
     ) -> ServedTool:
         """Make a tool from a definition, which is listed unchanged, and a handler.
 
@@ -334,8 +328,8 @@ class ServedTool(NamedFeature[wire.Tool]):
         name = _check_name(definition.name, signature.place)
         parameter = _only_parameter(signature)
         given = definition.annotations
-        read = given and read_annotations(given, ToolAnnotations, signature.place)
-        meta = describe_access(definition.meta, access, signature.place)
+        read = given and checked_options.read_annotations(given, ToolAnnotations, signature.place)
+        meta = checked_options.describe_access(definition.meta, access, signature.place)
         if read is not given or meta is not definition.meta:
             definition = replace(definition, annotations=read, meta=meta)
         input_schema = definition.input_schema

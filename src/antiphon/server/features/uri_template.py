@@ -16,15 +16,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from antiphon.errors import ConfigError
-from antiphon.server.features.uri_parts import (
-    OPERATORS,
-    Expression,
-    UriPart,
-    Value,
-    Variable,
-    normalize_literal,
-    normalize_uri,
-)
+from antiphon.server.features import uri_parts
 
 MAX_URI = 4096
 """Longest URI that is matched, in characters. Web servers refuse URIs beyond 2 to 8 KiB."""
@@ -49,7 +41,7 @@ class UriTemplate:
     def __init__(self, template: str) -> None:
         self.template = template
         self._pieces = list(_split_template(template))
-        expressions = [piece for piece in self._pieces if isinstance(piece, Expression)]
+        expressions = [piece for piece in self._pieces if isinstance(piece, uri_parts.Expression)]
         names = [variable.name for expression in expressions for variable in expression.variables]
         _refuse_ambiguity(template, self._pieces, names)
         self.variables = tuple(names)
@@ -68,7 +60,7 @@ class UriTemplate:
         any order, but all of them must be in the template. Both are compared as ``normalize_uri`` writes them.
         """
         parts = self._parts
-        uri = normalize_uri(uri)
+        uri = uri_parts.normalize_uri(uri)
         if len(uri) > MAX_URI or not uri.startswith(parts[0].lead if parts and not parts[0].optional else ""):
             return None
         reached = self._compute_reach(uri)
@@ -83,7 +75,7 @@ class UriTemplate:
             start = end
         return found
 
-    def expand(self, values: Mapping[str, Value]) -> str:
+    def expand(self, values: Mapping[str, uri_parts.Value]) -> str:
         """Expand the template with these values (RFC 6570, section 3); undefined ones are left out."""
         return "".join(p if isinstance(p, str) else p.expand(values) for p in self._pieces)
 
@@ -98,7 +90,7 @@ class UriTemplate:
         return reached
 
 
-def _split_template(template: str) -> Iterator[str | Expression]:
+def _split_template(template: str) -> Iterator[str | uri_parts.Expression]:
     """Split a template into literal text and expressions."""
     position = 0
     pattern = re.compile(_PIECE)
@@ -110,14 +102,14 @@ def _split_template(template: str) -> Iterator[str | Expression]:
         if body is not None:
             yield _parse_expression(template, body)
         else:
-            yield normalize_literal(literal) if position else normalize_uri(literal)
+            yield uri_parts.normalize_literal(literal) if position else uri_parts.normalize_uri(literal)
         position = piece.end()
 
 
-def _parse_expression(template: str, body: str) -> Expression:
+def _parse_expression(template: str, body: str) -> uri_parts.Expression:
     """Parse the text between two braces."""
-    symbol = body[:1] if body[:1] in OPERATORS else ""
-    variables: list[Variable] = []
+    symbol = body[:1] if body[:1] in uri_parts.OPERATORS else ""
+    variables: list[uri_parts.Variable] = []
     for spec in body[len(symbol) :].split(","):
         matched = re.fullmatch(_VARIABLE, spec)
         if matched is None:
@@ -126,11 +118,11 @@ def _parse_expression(template: str, body: str) -> Expression:
                 "{/segments*} or {?page,size}"
             )
         name, explode, limit = matched.groups()
-        variables.append(Variable(name, explode is not None, int(limit) if limit else None))
-    return Expression(OPERATORS[symbol], tuple(variables))
+        variables.append(uri_parts.Variable(name, explode is not None, int(limit) if limit else None))
+    return uri_parts.Expression(uri_parts.OPERATORS[symbol], tuple(variables))
 
 
-def _refuse_ambiguity(template: str, pieces: list[str | Expression], names: list[str]) -> None:
+def _refuse_ambiguity(template: str, pieces: list[str | uri_parts.Expression], names: list[str]) -> None:
     """Refuse templates that can be expanded but not matched unambiguously."""
     if len(names) > MAX_VARIABLES:
         raise ConfigError(f"URI template {template!r}: {len(names)} variables, at most {MAX_VARIABLES} are taken")
@@ -138,21 +130,25 @@ def _refuse_ambiguity(template: str, pieces: list[str | Expression], names: list
         if names.count(name) > 1:
             raise ConfigError(f"URI template {template!r}: variable {name!r} comes twice")
     for left, right in pairwise(pieces):
-        if isinstance(left, Expression) and isinstance(right, Expression) and not right.operator.first:
+        if (
+            isinstance(left, uri_parts.Expression)
+            and isinstance(right, uri_parts.Expression)
+            and not right.operator.first
+        ):
             first, second = left.variables[-1].name, right.variables[0].name
             raise ConfigError(
                 f"URI template {template!r}: nothing stands between {first!r} and {second!r}; put a character there"
             )
 
 
-def _convert_pieces(pieces: list[str | Expression]) -> tuple[UriPart, ...]:
+def _convert_pieces(pieces: list[str | uri_parts.Expression]) -> tuple[uri_parts.UriPart, ...]:
     """Convert pieces to parts to match, from left to right."""
-    parts: list[UriPart] = []
+    parts: list[uri_parts.UriPart] = []
     in_query = False
     for piece in pieces:
         if isinstance(piece, str):
             in_query = in_query or "?" in piece
-            parts.append(UriPart(lead=piece))
+            parts.append(uri_parts.UriPart(lead=piece))
         elif piece.operator.named:
             _add_named(parts, piece)
         else:
@@ -160,7 +156,7 @@ def _convert_pieces(pieces: list[str | Expression]) -> tuple[UriPart, ...]:
     return tuple(_bound_part(part, parts[index + 1 :]) for index, part in enumerate(parts))
 
 
-def _make_parts(piece: Expression, *, in_query: bool) -> Iterator[UriPart]:
+def _make_parts(piece: uri_parts.Expression, *, in_query: bool) -> Iterator[uri_parts.UriPart]:
     """Make one part per variable; all but the first of an expression without an operator are optional."""
     operator = piece.operator
     for index, variable in enumerate(piece.variables):
@@ -171,7 +167,7 @@ def _make_parts(piece: Expression, *, in_query: bool) -> Iterator[UriPart]:
             stops = stops.replace(operator.separator, "")
         elif in_query and operator.stops:
             stops += "&"
-        yield UriPart(
+        yield uri_parts.UriPart(
             lead=lead,
             stops=stops,
             least=0 if lead else 1,
@@ -181,14 +177,14 @@ def _make_parts(piece: Expression, *, in_query: bool) -> Iterator[UriPart]:
         )
 
 
-def _add_named(parts: list[UriPart], piece: Expression) -> None:
+def _add_named(parts: list[uri_parts.UriPart], piece: uri_parts.Expression) -> None:
     """Make one part for all variables of an expression, joining ``{?a}{&b}`` into one."""
     operator = piece.operator
     if parts and parts[-1].named and operator.first == "&" and parts[-1].separator == "&":
         parts[-1] = replace(parts[-1], variables=parts[-1].variables + piece.variables)
         return
     parts.append(
-        UriPart(
+        uri_parts.UriPart(
             lead=operator.first,
             stops=operator.stops if operator.first != ";" else "/?#",
             optional=True,
@@ -199,7 +195,7 @@ def _add_named(parts: list[UriPart], piece: Expression) -> None:
     )
 
 
-def _bound_part(part: UriPart, behind: list[UriPart]) -> UriPart:
+def _bound_part(part: uri_parts.UriPart, behind: list[uri_parts.UriPart]) -> uri_parts.UriPart:
     """Keep ``{+var}`` and ``{#var}`` from matching a query or fragment that has a part of its own."""
     if part.stops is None or part.stops.strip(","):
         return part

@@ -19,16 +19,9 @@ from msgspec import Raw, structs
 
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.json_schema.mismatch import MismatchError, SchemaMismatch, describe_mismatch, prefix_place, suggest_name
+from antiphon.server.functions import shape
 from antiphon.server.functions.pydantic_types import Adapter, is_pydantic, read_field
 from antiphon.server.functions.schema_gaps import remove_unfit_defaults
-from antiphon.server.functions.shape import (
-    Schema,
-    adapt_type,
-    decode_with,
-    encode_value,
-    schemas_of,
-    with_text_metadata,
-)
 from antiphon.server.functions.signature import REQUIRED, Parameter
 
 _as_dict = structs.asdict
@@ -77,16 +70,16 @@ class Arguments:
             self._form.decoder = self._make_decoder()
 
     @property
-    def schema(self) -> Schema:
+    def schema(self) -> shape.Schema:
         """The JSON Schema of the object with these arguments."""
         form = self._form or self._find_known_form()
         if form.schema is None:
             form.schema = input_schema(self.parameters, self._place)
         return form.schema
 
-    def describe(self, words: Mapping[str, str]) -> Schema:
+    def describe(self, words: Mapping[str, str]) -> shape.Schema:
         """Return the schema with descriptions from a docstring, which names parameters as the function does."""
-        properties: Schema = dict(self.schema["properties"])
+        properties: shape.Schema = dict(self.schema["properties"])
         for parameter in self.parameters:
             if parameter.name in words:
                 written = properties[parameter.wire_name]
@@ -149,7 +142,7 @@ class Arguments:
     def _decode_again(self, decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> dict[str, Any]:
         """Find out why the first attempt failed: it may have been a whole number written as ``1.0``, or ``null``."""
         try:
-            return _as_dict(decode_with(decoder, b"{}" if bytes(raw).strip() == b"null" else raw))
+            return _as_dict(shape.decode_with(decoder, b"{}" if bytes(raw).strip() == b"null" else raw))
         except MismatchError as error:
             raise self._error(error.mismatch) from None
 
@@ -181,7 +174,7 @@ class _Form:
     __slots__ = ("__weakref__", "decoder", "schema")
 
     def __init__(self) -> None:
-        self.schema: Schema | None = None
+        self.schema: shape.Schema | None = None
         self.decoder: msgspec.json.Decoder[Any] | None = None
 
 
@@ -218,9 +211,9 @@ def _resolve_native(annotation: Any, _text: str) -> tuple[Any] | None:
     """Return a msgspec type with its text metadata resolved, if its schema and its decoder can be made."""
     if is_pydantic(annotation):
         return None
-    kind = with_text_metadata(annotation)
+    kind = shape.with_text_metadata(annotation)
     try:
-        schemas_of([("", kind)], mode="validation")
+        shape.schemas_of([("", kind)], mode="validation")
         msgspec.json.Decoder(kind)
     except Exception:
         return None
@@ -234,7 +227,7 @@ def _normalize_parameter(parameter: Parameter, place: str) -> Parameter:
         read = read_field(parameter)
     except TypeError as error:
         raise ConfigError(f"{place}: {error}") from None
-    return structs.replace(read, annotation=adapt_type(with_text_metadata(read.annotation), place))
+    return structs.replace(read, annotation=shape.adapt_type(shape.with_text_metadata(read.annotation), place))
 
 
 def _make_field(parameter: Parameter) -> Any:
@@ -263,12 +256,12 @@ def _convert_leniently(text: str | list[str], annotation: Any) -> Any:
         raise
 
 
-def input_schema(parameters: Sequence[Parameter], place: str) -> Schema:
+def input_schema(parameters: Sequence[Parameter], place: str) -> shape.Schema:
     """Return the schema of the object with these arguments; others are refused (``additionalProperties: false``)."""
     typed = [(f'{place}: parameter "{p.name}"', p.annotation) for p in parameters]
-    schemas, definitions = schemas_of(typed, mode="validation")
+    schemas, definitions = shape.schemas_of(typed, mode="validation")
     properties = {p.wire_name: _with_default(p, schema) for p, schema in zip(parameters, schemas, strict=True)}
-    schema: Schema = {"type": "object", "properties": properties}
+    schema: shape.Schema = {"type": "object", "properties": properties}
     required = [p.wire_name for p in parameters if p.required]
     if required:
         schema["required"] = required
@@ -279,13 +272,13 @@ def input_schema(parameters: Sequence[Parameter], place: str) -> Schema:
     return schema
 
 
-def list_choices(schema: Schema, name: str) -> list[Any]:
+def list_choices(schema: shape.Schema, name: str) -> list[Any]:
     """Return the possible values of a property (an enum or ``Literal``); empty if it is not limited to some."""
     nodes = _list_alternatives(schema, name)
     return [value for node in nodes for value in ([node["const"]] if "const" in node else node.get("enum", []))]
 
 
-def text_choices(schema: Schema) -> dict[str, tuple[str, ...]]:
+def text_choices(schema: shape.Schema) -> dict[str, tuple[str, ...]]:
     """Return, for every property with only some possible values, those that are text."""
     limited = {
         name: [value for value in list_choices(schema, name) if isinstance(value, str)] for name in schema["properties"]
@@ -293,16 +286,16 @@ def text_choices(schema: Schema) -> dict[str, tuple[str, ...]]:
     return {name: tuple(values) for name, values in limited.items() if values}
 
 
-def takes_list(schema: Schema, name: str) -> bool:
+def takes_list(schema: shape.Schema, name: str) -> bool:
     """Return whether a list can be a value of a property."""
     limits = {"type", "anyOf", "$ref", "enum", "const"}
     nodes = _list_alternatives(schema, name)
     return any("array" in node.get("type", ()) or limits.isdisjoint(node) for node in nodes)
 
 
-def _list_alternatives(schema: Schema, name: str) -> list[Schema]:
+def _list_alternatives(schema: shape.Schema, name: str) -> list[shape.Schema]:
     """Return the schemas that a value of a property may fit: its own, those of a union, and what they refer to."""
-    nodes: list[Schema] = [schema["properties"].get(name, {})]
+    nodes: list[shape.Schema] = [schema["properties"].get(name, {})]
     for node in nodes:
         target: str = node.get("$ref", "").removeprefix("#/$defs/")
         inner = [*node.get("anyOf", ()), *([schema["$defs"][target]] if target else ())]
@@ -310,12 +303,12 @@ def _list_alternatives(schema: Schema, name: str) -> list[Schema]:
     return nodes
 
 
-def _with_default(parameter: Parameter, schema: Schema) -> Schema:
+def _with_default(parameter: Parameter, schema: shape.Schema) -> shape.Schema:
     """Add the default, if it has a JSON form; a sentinel of the author has none."""
     schema = {key: value for key, value in schema.items() if key != "default"}
     if parameter.default is REQUIRED:
         return schema
     try:
-        return {**schema, "default": msgspec.json.decode(encode_value(parameter.default))}
+        return {**schema, "default": msgspec.json.decode(shape.encode_value(parameter.default))}
     except (TypeError, ValueError, RecursionError):
         return schema

@@ -19,16 +19,9 @@ from yarl import URL
 from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.deadline import both_stopped
+from antiphon.transports.http.client import http_request
 from antiphon.transports.http.client.credentials import REFUSING, Credentials, Pause
 from antiphon.transports.http.client.error_replies import HttpFailure
-from antiphon.transports.http.client.http_request import (
-    CONNECT_TIMEOUT,
-    Web,
-    check_url,
-    new_session,
-    same_origin,
-    show_address,
-)
 from antiphon.transports.http.client.line import ClientLine, Deliveries, deliver_message, find_surroundings
 from antiphon.transports.http.client.message import OutgoingMessage, look_at, read_refusal
 from antiphon.transports.http.client.post import Cursor, read_events
@@ -65,7 +58,7 @@ class SseClientChannel(ClosedOnce):
         proxy: str | None = None,
         trust_env: bool = False,
         session: ClientSession | None = None,
-        connect_timeout: float = CONNECT_TIMEOUT,
+        connect_timeout: float = http_request.CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
         access: Credentials | None = None,
         pause: Pause = nullcontext,
@@ -77,25 +70,31 @@ class SseClientChannel(ClosedOnce):
             ConnectionClosed: there is no such stream; the message says what the server sent instead.
             PeerError: the server let nobody in (401, 403), as for a request.
         """
-        target = check_url(url)
+        target = http_request.check_url(url)
         own = session is None
         if own and trust_env:
             target, proxy = await find_surroundings(target, proxy)
         channel = cls(
-            session or new_session(ssl=ssl, proxy=proxy, access=access), owns_session=own, where=show_address(target)
+            session or http_request.new_session(ssl=ssl, proxy=proxy, access=access),
+            owns_session=own,
+            where=http_request.show_address(target),
         )
         try:
             limit = asyncio.timeout(max(_ENDPOINT_TIMEOUT, connect_timeout))
 
-            def reach(url: URL, pause: Pause) -> Web:
-                return Web(url, channel._session, headers, connect_timeout=connect_timeout, access=access, pause=pause)
+            def reach(url: URL, pause: Pause) -> http_request.Web:
+                return http_request.Web(
+                    url, channel._session, headers, connect_timeout=connect_timeout, access=access, pause=pause
+                )
 
             async with limit:
                 opening = reach(target, lambda: both_stopped(pause, limit))
                 await channel._open(opening, lambda url: reach(url, pause), max_frame)
         except TimeoutError:
             await channel.close()
-            raise ConnectionClosed(f"{show_address(target)} named no endpoint within {_ENDPOINT_TIMEOUT:g} s") from None
+            raise ConnectionClosed(
+                f"{http_request.show_address(target)} named no endpoint within {_ENDPOINT_TIMEOUT:g} s"
+            ) from None
         except HttpFailure as failure:
             await channel.close()
             raise failure.ended() from None
@@ -104,7 +103,7 @@ class SseClientChannel(ClosedOnce):
             raise
         return channel
 
-    async def _open(self, web: Web, posting: Callable[[URL], Web], max_frame: int) -> None:
+    async def _open(self, web: http_request.Web, posting: Callable[[URL], http_request.Web], max_frame: int) -> None:
         response = await web.request("GET", {"Accept": "text/event-stream", "Cache-Control": "no-store"}, ask=True)
         if response.status != 200 or response.content_type != "text/event-stream":
             refusal = await read_refusal(web, response)
@@ -208,7 +207,11 @@ def _read_endpoint(base: URL, named: str) -> URL:
     try:
         target = base.join(URL(named.strip())).with_fragment(None)
     except ValueError:
-        raise HttpFailure(0, f"{show_address(base)} names an endpoint that is no address") from None
-    if not same_origin(target, base):
-        raise HttpFailure(0, f"{show_address(base)} names an endpoint of another origin, {show_address(target)}")
+        raise HttpFailure(0, f"{http_request.show_address(base)} names an endpoint that is no address") from None
+    if not http_request.same_origin(target, base):
+        raise HttpFailure(
+            0,
+            f"{http_request.show_address(base)} names an endpoint of another origin, "
+            f"{http_request.show_address(target)}",
+        )
     return target.with_user(base.user).with_password(base.password)

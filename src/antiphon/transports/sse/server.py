@@ -18,16 +18,8 @@ from antiphon.protocol.caller import Caller
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Gate, HttpRefusal
 from antiphon.protocol.http.sse import encode_event
-from antiphon.transports.http.server import asgi
+from antiphon.transports.http.server import asgi, entrance
 from antiphon.transports.http.server.body import read_body
-from antiphon.transports.http.server.entrance import (
-    admit_request,
-    answers_page,
-    document_at,
-    schedule_expiry,
-    send_document,
-    send_preflight,
-)
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.server.legacy_session import EarlyCancellations, find_cancelled_id
 from antiphon.transports.http.server.sse_response import Carrier, Lost
@@ -110,13 +102,13 @@ class SseApp:
         if refusal is not None:
             await asgi.send_refusal(http, refusal)
             return
-        if answers_page(http):
-            await send_preflight(http, b"GET, POST")
-        elif self._gate is not None and (document := document_at(self._gate, http)) is not None:
-            await send_document(http, document)
+        if entrance.answers_page(http):
+            await entrance.send_preflight(http, b"GET, POST")
+        elif self._gate is not None and (document := entrance.document_at(self._gate, http)) is not None:
+            await entrance.send_document(http, document)
         elif (served := self._route_path(path := http.local_path.rstrip("/"))) is None:
             await asgi.send_refusal(http, _NOT_FOUND)
-        elif self._gate is None or await admit_request(http, self._gate, path):
+        elif self._gate is None or await entrance.admit_request(http, self._gate, path):
             # The token comes first: a client that tries the newer transport learns what it needs, and comes back.
             method, work = served
             await (work(http) if http.method == method else asgi.send_refusal(http, _NOT_ALLOWED))
@@ -194,7 +186,7 @@ class _Session(QueuedChannel):
 
     def keep_for(self, caller: Caller | None) -> None:
         """Let the stream live as long as the newest token of its principal, that of its opening or of a message."""
-        timer = schedule_expiry(caller, lambda: self._end("The token of the event stream has expired"))
+        timer = entrance.schedule_expiry(caller, lambda: self._end("The token of the event stream has expired"))
         if timer is not None and self._expiry is not None and self._expiry.when() > timer.when():
             timer.cancel()
         elif timer is not None:

@@ -28,17 +28,9 @@ from yarl import URL
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, Unauthorized
 from antiphon.transports.deadline import both_stopped
+from antiphon.transports.http.client import http_request
 from antiphon.transports.http.client.credentials import REFUSING, Credentials, Pause, RequestCredentials
 from antiphon.transports.http.client.error_replies import UNUSABLE, HttpFailure, suggest_remedy
-from antiphon.transports.http.client.http_request import (
-    CONNECT_TIMEOUT,
-    check_headers,
-    check_url,
-    describe_error,
-    new_session,
-    same_origin,
-    show_address,
-)
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
 
@@ -78,7 +70,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
         ssl: tls.SSLContext | bool = True,
         proxy: str | None = None,
         trust_env: bool = False,
-        connect_timeout: float = CONNECT_TIMEOUT,
+        connect_timeout: float = http_request.CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
         access: Credentials | None = None,
         pause: Pause = nullcontext,
@@ -90,9 +82,9 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
             ConnectionClosed: the server cannot be reached, or does not speak WebSocket there.
             PeerError: the server wants a login or more scopes (401, 403), as for a request.
         """
-        target = check_url(url, ("ws", "wss"))
-        sent = check_headers(headers or {})
-        session = new_session(
+        target = http_request.check_url(url, ("ws", "wss"))
+        sent = http_request.check_headers(headers or {})
+        session = http_request.new_session(
             ssl=ssl, proxy=proxy, trust_env=trust_env, middlewares=(_staying_at(target),), access=access
         )
         entry = None if access is None else access.begin()
@@ -110,7 +102,9 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
 
         try:
             async with asyncio.timeout(connect_timeout) as limit:
-                socket = await _let_in(show_address(target), connect, entry, lambda: both_stopped(pause, limit))
+                socket = await _let_in(
+                    http_request.show_address(target), connect, entry, lambda: both_stopped(pause, limit)
+                )
         except BaseException as error:
             await session.close()
             if isinstance(error, HttpFailure) and error.code in REFUSING:
@@ -118,8 +112,10 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
             reason = _why_not(error, connect_timeout)
             if reason is None:
                 raise
-            raise ConnectionClosed(f"cannot open a WebSocket to {show_address(target)}: {reason}") from None
-        return cls(session, socket, show_address(target))
+            raise ConnectionClosed(
+                f"cannot open a WebSocket to {http_request.show_address(target)}: {reason}"
+            ) from None
+        return cls(session, socket, http_request.show_address(target))
 
     async def _read(self) -> None:
         try:
@@ -214,8 +210,8 @@ def _staying_at(origin: URL) -> Any:
     """Return a hook that stops a handshake from following a redirect to another origin with our headers."""
 
     async def check(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        if not same_origin(request.url, origin):
-            raise HttpFailure(UNUSABLE, f"it redirects to another origin, {show_address(request.url)}")
+        if not http_request.same_origin(request.url, origin):
+            raise HttpFailure(UNUSABLE, f"it redirects to another origin, {http_request.show_address(request.url)}")
         return await handler(request)
 
     return check
@@ -228,4 +224,4 @@ def _why_not(error: BaseException, connect_timeout: float) -> str | None:
         return f"no answer within {connect_timeout:g} s"
     if isinstance(error, HttpFailure):
         return error.message
-    return describe_error(error) if isinstance(error, ClientError | OSError) else None
+    return http_request.describe_error(error) if isinstance(error, ClientError | OSError) else None

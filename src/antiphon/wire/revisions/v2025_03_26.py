@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
+from antiphon.wire import content
 from antiphon.wire.common import Annotations, ClientCapabilities, Implementation
 from antiphon.wire.completion import CompleteRequestParams, PromptReference
-from antiphon.wire.content import (
-    AudioContent,
-    EmbeddedResource,
-    ImageContent,
-    ResourceContents,
-    ResourceLink,
-    TextContent,
-)
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.prompts import Prompt, PromptArgument
 from antiphon.wire.resources import Resource, ResourceTemplate
@@ -29,26 +22,26 @@ def _drop_structure(result: CallToolResult, _revision: str) -> CallToolResult:
 DIFFERENCE = Difference(
     lacks={
         Annotations: ("last_modified",),
-        AudioContent: ("meta",),
+        content.AudioContent: ("meta",),
         ClientCapabilities: ("elicitation",),
         CompleteRequestParams: ("context",),
-        EmbeddedResource: ("meta",),
-        ImageContent: ("meta",),
+        content.EmbeddedResource: ("meta",),
+        content.ImageContent: ("meta",),
         Implementation: ("title",),
         Prompt: ("title", "meta"),
         PromptArgument: ("title",),
         PromptReference: ("title",),
         Resource: ("title", "meta"),
-        ResourceContents: ("meta",),
+        content.ResourceContents: ("meta",),
         ResourceTemplate: ("title", "meta"),
         Root: ("meta",),
-        TextContent: ("meta",),
+        content.TextContent: ("meta",),
         Tool: ("title", "output_schema", "meta"),
     },
     refuses={
         ElicitRequestParams: "Elicitation",
         ElicitResult: "Elicitation",
-        ResourceLink: "A link to a resource",
+        content.ResourceLink: "A link to a resource",
     },
     changes={CallToolResult: _drop_structure},
 )

@@ -16,23 +16,11 @@ from typing import Annotated
 import click
 from msgspec import structs
 
+from antiphon.cli import options
 from antiphon.cli.bell import ring_for_questions
 from antiphon.cli.commands.demo.demonstration import Demo, DemoRun, Display
 from antiphon.cli.commands.demo.server import MOST_PRODUCTS
 from antiphon.cli.host_options import choose_host, read_configuration
-from antiphon.cli.options import (
-    AnswerOptions,
-    Browse,
-    Config,
-    Json,
-    Messages,
-    ModelName,
-    Port,
-    Provider,
-    Review,
-    RevisionName,
-    Yes,
-)
 from antiphon.cli.output.formats import is_terminal
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask_text
@@ -51,19 +39,19 @@ _QUICK, _HUMAN = 0.2, 2.0
 
 async def command(
     *,
-    yes: Yes = False,
+    yes: options.Yes = False,
     products: Annotated[int, click.IntRange(1, MOST_PRODUCTS)] = 3,
-    as_json: Json = False,
-    revision: RevisionName = "auto",
-    messages: Messages = True,
+    as_json: options.Json = False,
+    revision: options.RevisionName = "auto",
+    messages: options.Messages = True,
     interval: Annotated[float | None, click.FloatRange(0.0)] = None,
-    provider: Provider = None,
-    model: ModelName = None,
-    config: Config = None,
-    review: Review = None,
+    provider: options.Provider = None,
+    model: options.ModelName = None,
+    config: options.Config = None,
+    review: options.Review = None,
     web: bool = False,
-    port: Port = 0,
-    browse: Browse = True,
+    port: options.Port = 0,
+    browse: options.Browse = True,
 ) -> int:
     """Show sampling at work, in a minute.
 
@@ -84,7 +72,7 @@ async def command(
     settings = read_configuration(config, os.environ)
     if provider is None and model is None and all(missing_key(one, os.environ) for one in settings.models):
         provider = Echo.name
-    answers = AnswerOptions(yes=yes, provider=provider, model=model, review=review)
+    answers = options.AnswerOptions(yes=yes, provider=provider, model=model, review=review)
     if web:
         answers = structs.replace(answers, review="queue", store=settings.store or "default")
     host = choose_host(answers, config=config, soon=True)

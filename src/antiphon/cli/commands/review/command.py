@@ -13,15 +13,8 @@ from typing import Annotated, Literal
 import click
 
 from antiphon.cli.bell import ring_for_questions
+from antiphon.cli.commands.review import decide
 from antiphon.cli.commands.review.answer import agree_in_person, check_named, edit_request, fill_in_person
-from antiphon.cli.commands.review.decide import (
-    answer_of,
-    decide_questions,
-    make_approval,
-    make_denial,
-    make_edited_call,
-    read_answer,
-)
 from antiphon.cli.commands.review.find import find_pending, find_question
 from antiphon.cli.commands.review.list import list_pending, make_layout, watch_queue
 from antiphon.cli.commands.review.queue_list import draw_question
@@ -178,11 +171,19 @@ async def approve(
         if scope != "once" or model is not None:
             raise ConfigError("--arguments changes one call: leave --scope and --model out")
         return await _decide_questions(
-            ids, lambda question: make_edited_call(question, arguments), "approved as edited", told, verb="approve"
+            ids,
+            lambda question: decide.make_edited_call(question, arguments),
+            "approved as edited",
+            told,
+            verb="approve",
         )
     word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
     return await _decide_questions(
-        ids, lambda question: make_approval(question, scope, terms, model, labels, when), word, told, verb="approve"
+        ids,
+        lambda question: decide.make_approval(question, scope, terms, model, labels, when),
+        word,
+        told,
+        verb="approve",
     )
 
 
@@ -214,10 +215,12 @@ async def deny(
         if reason or reach != "once":
             raise ConfigError("--respond answers one call: leave --reason and --reach out")
         return await _decide_questions(
-            ids, lambda question: answer_of(question, [respond]), "answered", told, verb="answer"
+            ids, lambda question: decide.answer_of(question, [respond]), "answered", told, verb="answer"
         )
     word = "denied" if reach == "once" else f"denied (--reach {reach})"
-    return await _decide_questions(ids, lambda question: make_denial(question, reason, reach, tell=tell), word, told)
+    return await _decide_questions(
+        ids, lambda question: decide.make_denial(question, reason, reach, tell=tell), word, told
+    )
 
 
 @commands.command()
@@ -248,7 +251,9 @@ async def edit(id: Id, *, yes: bool = False, model: Model = None, told: Decision
         if yes:
             check_named(question, [id])
         decision = await edit_request(question, item, yes=yes, model=model)
-        await decide_questions(store, [question], [decision], "approved as edited", by=told.by, as_json=told.as_json)
+        await decide.decide_questions(
+            store, [question], [decision], "approved as edited", by=told.by, as_json=told.as_json
+        )
 
 
 @commands.command()
@@ -264,19 +269,19 @@ def answer(
         [TEXT | - | KEY=VALUE...]: The answer, - for standard input, or the fields of a form. Without it you are asked.
         --defaults: For a form: accept the server's suggestions for the fields that you leave out.
     """
-    text = read_answer(words or [])
+    text = decide.read_answer(words or [])
 
     async def give_answer(store: Store) -> None:
         [question] = await find_pending(store, [id])
         if text or defaults:
-            decision = answer_of(question, text, defaults=defaults)
+            decision = decide.answer_of(question, text, defaults=defaults)
             await agree_in_person([question], [id], "send this answer")
         else:
             decision = await fill_in_person(question)
         word = "answered"
         if defaults and isinstance(decision, ElicitResult):
             word += f" {inert_line(encode_value(decision.content).decode())}"
-        await decide_questions(store, [question], [decision], word, by=told.by, as_json=told.as_json)
+        await decide.decide_questions(store, [question], [decision], word, by=told.by, as_json=told.as_json)
 
     return run_on_store(told, give_answer)
 
@@ -296,4 +301,4 @@ async def _decide_questions(
         decisions = [await each if isinstance(each, Awaitable) else each for each in made]
         if verb:
             await agree_in_person(questions, ids, verb)
-        await decide_questions(store, questions, decisions, word, by=told.by, as_json=told.as_json)
+        await decide.decide_questions(store, questions, decisions, word, by=told.by, as_json=told.as_json)

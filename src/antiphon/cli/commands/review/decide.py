@@ -20,22 +20,10 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.form_fields import fields_of, list_suggestions
 from antiphon.host.checks.labels import LABELS, Label
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review import review
 from antiphon.host.review.decisions import edit_call
 from antiphon.host.review.question import AnyDecision, Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Queue
-from antiphon.host.review.review import (
-    Answer,
-    Approve,
-    Deny,
-    EditCall,
-    ElicitItem,
-    Reach,
-    Scope,
-    Terms,
-    ToolItem,
-    can_tell,
-    digest_item,
-)
 from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
@@ -72,15 +60,15 @@ async def decide_questions(
 
 def make_approval(
     question: Question,
-    scope: Scope,
-    terms: Terms | None,
+    scope: review.Scope,
+    terms: review.Terms | None,
     model: str | None,
     labels: str | None = None,
     when: str | None = None,
-) -> Approve | ElicitResult:
+) -> review.Approve | ElicitResult:
     """Make the decision that allows what is shown. ``terms``: ``None`` for the usual bounds; ``labels``: of a tool."""
     item = question.item
-    if isinstance(item, ElicitItem):
+    if isinstance(item, review.ElicitItem):
         if scope != "once" or model is not None:
             raise ConfigError(
                 f"{question.id}: a question to you is answered once, by you: leave --scope and --model out"
@@ -88,8 +76,8 @@ def make_approval(
         return _make_acceptance(question.id, item)
     if item is None:
         raise Failed(explain_lateness(question))
-    return Approve(
-        digest=digest_item(item),
+    return review.Approve(
+        digest=review.digest_item(item),
         scope=scope,
         terms=terms,
         model=model,
@@ -99,7 +87,7 @@ def make_approval(
 
 
 def _read_labels(question: Question, text: str) -> tuple[Label, ...]:
-    if not isinstance(question.item, ToolItem) or question.item.labels is None:
+    if not isinstance(question.item, review.ToolItem) or question.item.labels is None:
         raise ConfigError(f"{question.id}: the labels of this tool are not asked about: leave --labels out")
     named: set[str] = set() if text == "none" else set(text.split(","))
     if named - set(LABELS):
@@ -107,10 +95,10 @@ def _read_labels(question: Question, text: str) -> tuple[Label, ...]:
     return tuple(label for label in LABELS if label in named)
 
 
-async def make_edited_call(question: Question, text: str) -> EditCall:
+async def make_edited_call(question: Question, text: str) -> review.EditCall:
     """Make the decision that calls a tool with other arguments, given as JSON."""
     item = question.item
-    if not isinstance(item, ToolItem):
+    if not isinstance(item, review.ToolItem):
         raise ConfigError(f"{question.id}: --arguments is for the call of a tool")
     try:
         return await edit_call(item, msgspec.json.decode(text.encode(), type=dict[str, Any]))
@@ -118,26 +106,26 @@ async def make_edited_call(question: Question, text: str) -> EditCall:
         raise ConfigError(f"{question.id}: {error}") from None
 
 
-def make_denial(question: Question, reason: str | None, reach: Reach, *, tell: bool) -> Deny:
+def make_denial(question: Question, reason: str | None, reach: review.Reach, *, tell: bool) -> review.Deny:
     """Make the decision that refuses."""
-    if tell and question.item is not None and not can_tell(question.item):
+    if tell and question.item is not None and not review.can_tell(question.item):
         raise ConfigError(f"{question.id}: the answer to this has no room for a reason: leave --tell out")
-    return Deny(reason=reason, reach=reach, tell=tell)
+    return review.Deny(reason=reason, reach=reach, tell=tell)
 
 
-def answer_of(question: Question, words: Sequence[str], *, defaults: bool = False) -> Answer | ElicitResult:
+def answer_of(question: Question, words: Sequence[str], *, defaults: bool = False) -> review.Answer | ElicitResult:
     """Make the decision that answers in person: with a text or, for a form, its fields.
 
     ``defaults``: use the server's defaults for fields that are not given; otherwise they are not used.
     """
     item = question.item
-    if not isinstance(item, ElicitItem):
+    if not isinstance(item, review.ElicitItem):
         text = " ".join(words)
         if not text.strip():
             raise ConfigError("an empty answer is none")
         if defaults:
             raise ConfigError("--defaults is for the fields of a form")
-        return Answer(result=text)
+        return review.Answer(result=text)
     if item.params.mode == "url":
         raise ConfigError(f"{question.id}: is an address to visit: approve says that you have, deny that you will not")
     content = read_arguments(words, item.params.requested_schema or {})
@@ -162,7 +150,7 @@ def read_answer(words: Sequence[str]) -> list[str]:
         raise ConfigError("the answer is not UTF-8") from None
 
 
-def _make_acceptance(id: str, item: ElicitItem) -> ElicitResult:
+def _make_acceptance(id: str, item: review.ElicitItem) -> ElicitResult:
     """Accept an address, or a form without fields: what a server suggests is taken by ``answer --defaults`` only."""
     if item.params.mode == "url":
         return ElicitResult(action="accept")

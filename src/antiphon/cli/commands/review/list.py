@@ -10,14 +10,8 @@ import sys
 import time
 from typing import Any
 
+from antiphon.cli.commands.review import queue_list
 from antiphon.cli.commands.review.find import find_question, format_listed_id
-from antiphon.cli.commands.review.queue_list import (
-    describe_origin,
-    draw_list,
-    quote_content,
-    summarize_content,
-    time_left,
-)
 from antiphon.cli.output.formats import is_terminal, print_json, write_line
 from antiphon.host.checks.form_fields import list_suggestions
 from antiphon.host.checks.visible import inert_line
@@ -53,7 +47,7 @@ async def list_pending(store: Store, limit: int, after: str | None, *, as_json: 
     elif not questions:
         write_line("Nothing waits for you.")
     else:
-        for row in draw_list(questions, make_layout(), now):
+        for row in queue_list.draw_list(questions, make_layout(), now):
             write_line(row)
     count = await queue.waiting()
     if count > len(questions):
@@ -91,14 +85,14 @@ def _write_question(question: Question, now: float, *, as_json: bool) -> None:
     if as_json:
         print_json(_summarize_question(question, now))
         return
-    left = time_left(question, now)
+    left = queue_list.time_left(question, now)
     cells = [
         format_listed_id(question),
         question.state if question.waited_for or question.state != "pending" else "left",
         question.kind,
         "" if left is None else f"{left:.0f}",
-        describe_origin(question),
-        quote_content(question),
+        queue_list.describe_origin(question),
+        queue_list.quote_content(question),
     ]
     write_line("\t".join(map(inert_line, cells)))
 
@@ -121,14 +115,14 @@ def _summarize_question(question: Question, now: float) -> dict[str, Any]:
             "hash",
         )
     }
-    summary["left"] = time_left(question, now)
+    summary["left"] = queue_list.time_left(question, now)
     if item is not None:
         origin = item.origin
         summary |= {
             "target": origin.target,
             "call": origin.call,
             "round": origin.round,
-            "gist": summarize_content(question),
+            "gist": queue_list.summarize_content(question),
         }
         summary["task"] = origin.task
         summary["warnings"] = [risk.text for risk in item.risks if risk.level == "warning"]

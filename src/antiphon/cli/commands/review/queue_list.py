@@ -25,16 +25,9 @@ from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AnyItem
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.review.summary import round_text, task_text
+from antiphon.host.terminal import request_text
 from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.forms import list_differences
-from antiphon.host.terminal.request_text import (
-    ENGLISH,
-    show_address,
-    show_elicitation,
-    show_request,
-    show_result,
-    show_tool,
-)
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
@@ -104,8 +97,8 @@ def describe_origin(question: Question) -> str:
     if call is None:
         return f"{mask_text(origin.target)}: for no call of yours"
     arguments = "" if call.arguments is None else encode_value(call.arguments).decode("utf-8", "replace")
-    turn = "" if origin.round is None else f", {round_text(origin.round.n, ENGLISH)}"
-    task = "" if origin.task is None else f"; {task_text(origin.task, ENGLISH, time.time())}"
+    turn = "" if origin.round is None else f", {round_text(origin.round.n, request_text.ENGLISH)}"
+    task = "" if origin.task is None else f"; {task_text(origin.task, request_text.ENGLISH, time.time())}"
     return f"{mask_text(origin.target)}: {call.method} {call.name or ''} {arguments}".rstrip() + turn + task
 
 
@@ -157,21 +150,21 @@ def _list_facts(question: Question, now: float) -> Iterator[str]:
 def _draw_item(item: AnyItem, layout: Layout) -> Iterator[str]:
     match item:
         case ElicitItem():
-            yield from show_elicitation(item, layout)
+            yield from request_text.show_elicitation(item, layout)
             if item.params.url is not None:
-                yield from show_address(item.params.url, layout)
+                yield from request_text.show_address(item.params.url, layout)
             for field in fields_of(item.params):
                 yield from _draw_field(field, layout)
         case ToolItem():
-            yield from show_tool(item, layout)
+            yield from request_text.show_tool(item, layout)
         case ReviewItem(result=CreateMessageResult() as result):
-            yield from show_result(item, result, layout)
+            yield from request_text.show_result(item, result, layout)
         case _:
             yield from _draw_request(item, layout)
 
 
 def _draw_request(item: ReviewItem, layout: Layout) -> Iterator[str]:
-    yield from show_request(item, layout)
+    yield from request_text.show_request(item, layout)
     rows = list(draw_changes(item.received, item.params, layout))
     if rows:
         yield layout.title("what the host changed in what the server sent")

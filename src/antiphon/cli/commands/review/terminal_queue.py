@@ -25,6 +25,7 @@ from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
 from antiphon.host.budget import format_dollars
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review import summary
 from antiphon.host.review.given_grants import Given, Grants, approve_covered, find_covered
 from antiphon.host.review.history import server_names, sought_by
 from antiphon.host.review.keymap import describe_key, keys_on, label_key
@@ -32,17 +33,6 @@ from antiphon.host.review.question import Question
 from antiphon.host.review.queue import UNDO, AlreadyDecided, Mismatch, NotShown, Queue
 from antiphon.host.review.review import Approve
 from antiphon.host.review.shown import show_item
-from antiphon.host.review.summary import (
-    Group,
-    Row,
-    Texts,
-    format_duration,
-    format_time_left,
-    groups_of,
-    load_texts,
-    outcome_text,
-    terminal_language,
-)
 from antiphon.host.store.ask_rows import AskRow
 from antiphon.host.store.base import BlockRow, Store
 from antiphon.host.terminal.console import Console, Layout
@@ -88,7 +78,7 @@ async def decide_in_terminal(
         raise ConfigError("there is no terminal to ask you at; antiphon review list writes into a pipe")
     settings = where.settings
     bell = settings.notify.bell and not no_bell
-    words = load_texts(terminal_language(language), PAGE_WORDS)
+    words = summary.load_texts(summary.terminal_language(language), PAGE_WORDS)
     async with open_chosen_store(where, make=True) as store, ring_for_questions(store, wanted=bell):
         with closing(open_terminal(terminal)) as tty:
             console = Console(tty, color=None, pause=PAUSE, words=words)
@@ -110,7 +100,7 @@ class ReviewQueue:
     """
 
     def __init__(
-        self, store: Store, console: Console, words: Texts, *, by: str, clock: Callable[[], float] = time.time
+        self, store: Store, console: Console, words: summary.Texts, *, by: str, clock: Callable[[], float] = time.time
     ) -> None:
         self._store = store
         self._console = console
@@ -182,7 +172,7 @@ class ReviewQueue:
     def _rows(self) -> Iterator[str]:
         """Draw the list, as much of it as the terminal has room for, and the keys."""
         layout, words = self._console.layout, self._words
-        groups = groups_of(self._pending)
+        groups = summary.groups_of(self._pending)
         names = shorten_ids([row.id for group in groups for row in group.rows])
         yield layout.title(words("queue.waiting", n=len(self._pending)) if groups else words("queue.empty"))
         room, shown = max(4, self._console.tty.rows - _FEET), 0
@@ -200,13 +190,13 @@ class ReviewQueue:
             break
         yield "  ".join(f"[{key.keys[0]}] {label_key(key, words)}" for key in keys_on("queue"))
 
-    def _entry(self, row: Row, name: str) -> Iterator[str]:
+    def _entry(self, row: summary.Row, name: str) -> Iterator[str]:
         layout, words, now = self._console.layout, self._words, self._clock()
         left = None if row.expires is None else row.expires - now
         when = (
-            format_time_left(left, words)
+            summary.format_time_left(left, words)
             if left is not None and left < _URGENT
-            else format_duration(now - row.created, words)
+            else summary.format_duration(now - row.created, words)
         )
         flags = f"! {row.warnings}" if row.warnings else ""
         cost = format_dollars(row.worst) if row.worst else ""
@@ -267,7 +257,7 @@ class ReviewQueue:
                 del self._followed[id]
             elif question.outcome is not None:
                 del self._followed[id]
-                await self._console.say(f"{id[:8]}: {outcome_text(question.outcome, self._words)}")
+                await self._console.say(f"{id[:8]}: {summary.outcome_text(question.outcome, self._words)}")
 
     async def _undo(self) -> None:
         undone, self._undoable = self._undoable, None
@@ -336,13 +326,13 @@ async def _run_until(acting: Coroutine[Any, Any, T], ending: Coroutine[Any, Any,
         await end_tasks(act, end)
 
 
-def _describe_group(group: Group, words: Texts) -> str:
+def _describe_group(group: summary.Group, words: summary.Texts) -> str:
     """Say who asks: the server, the call, and the task."""
     call = group.who.call.partition(" ")[2] or group.who.call or words("who.background")
     return " · ".join(filter(None, (group.who.name, call, words("who.task") if group.who.task else "")))
 
 
-def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: Texts) -> Iterator[str]:
+def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: summary.Texts) -> Iterator[str]:
     """Draw one ask: time, server and tool; what was decided, the end and the cost; the first words."""
     yield from layout.remark(" · ".join(filter(None, (format_time(row.at), _name_server(names, row), row.tool))))
     facts = (
@@ -355,7 +345,9 @@ def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: Texts
     yield from layout.quoted(row.words or words("history.not_kept"), 2)
 
 
-def draw_grant(given: Given, name: str, names: Mapping[str, str], layout: Layout, words: Texts) -> Iterator[str]:
+def draw_grant(
+    given: Given, name: str, names: Mapping[str, str], layout: Layout, words: summary.Texts
+) -> Iterator[str]:
     """Draw a grant: what it allows, the server that has it, since when, and how much of it is used."""
     grant = given.grant
     yield from layout.labelled(name, _describe_grant(given, words), "1")
@@ -365,14 +357,14 @@ def draw_grant(given: Given, name: str, names: Mapping[str, str], layout: Layout
     yield from layout.labelled("", f"{like} {words('grants.given')} {format_time(given.given)} · {used}", "2")
 
 
-def draw_block(row: BlockRow, name: str, layout: Layout, words: Texts) -> Iterator[str]:
+def draw_block(row: BlockRow, name: str, layout: Layout, words: summary.Texts) -> Iterator[str]:
     """Draw a server that is blocked: since when, and by whom."""
     by = f" {words('history.by_whom', by=row.by)}" if row.by else ""
     yield from layout.labelled(name, f"{words('blocked.since')}: {row.target}", "33")
     yield from layout.labelled("", f"{row.identity[:_DIGITS]} · {format_time(row.since)}{by}", "2")
 
 
-def _describe_grant(given: Given, words: Texts) -> str:
+def _describe_grant(given: Given, words: summary.Texts) -> str:
     """Say what a grant allows."""
     grant, terms = given.grant, given.grant.terms
     left = None if terms.uses is None else terms.uses - given.used
@@ -390,13 +382,13 @@ def _describe_grant(given: Given, words: Texts) -> str:
     return words("grants.comma").join([*parts, words(f"grants.scope.{grant.scope}")])
 
 
-def _describe_decision(row: AskRow, words: Texts) -> str:
+def _describe_decision(row: AskRow, words: summary.Texts) -> str:
     by = f" {words('history.by_whom', by=row.by)}" if row.by else ""
     reason = f" “{row.reason}”" if row.reason else ""
     return f"{_translate_word('decision', row.decision, words)}{by}{reason}".strip()
 
 
-def _describe_ending(row: AskRow, words: Texts) -> str:
+def _describe_ending(row: AskRow, words: summary.Texts) -> str:
     said = _translate_word("ending", row.ending, words)
     cause, _, detail = row.outcome.partition(":")
     if row.ending == "refused" and cause != "user":
@@ -413,7 +405,7 @@ def _name_server(names: Mapping[str, str], row: AskRow) -> str:
     return row.server or names.get(row.identity, "") or row.identity[:_DIGITS]
 
 
-def _translate_word(kind: str, name: str, words: Texts) -> str:
+def _translate_word(kind: str, name: str, words: summary.Texts) -> str:
     """Return a word of a record in the person's language; an unknown word unchanged."""
     key = f"{kind}.{name}"
     return words(key) if name and words.has(key) else name

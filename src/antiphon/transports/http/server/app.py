@@ -29,16 +29,9 @@ from antiphon.protocol.http import rules
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
 from antiphon.protocol.http.rules import Gate, HttpRefusal
 from antiphon.protocol.salvage import read_list, recover_id, salvage_reply
-from antiphon.transports.http.server import asgi
+from antiphon.transports.http.server import asgi, entrance
 from antiphon.transports.http.server.body import MAX_BATCH, read_body, serve_batch
 from antiphon.transports.http.server.endpoint_settings import EndpointSettings
-from antiphon.transports.http.server.entrance import (
-    admit_request,
-    answers_page,
-    document_at,
-    send_document,
-    send_preflight,
-)
 from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
@@ -249,19 +242,19 @@ class HttpApp:
             await asgi.send_empty(http, self._health(http))
             return False
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
-        document = None if refusal is not None or self.gate is None else document_at(self.gate, http)
+        document = None if refusal is not None or self.gate is None else entrance.document_at(self.gate, http)
         if refusal is None and document is None and not self._is_here(http):
             refusal = HttpRefusal(404, InvalidRequest(f"Not found: the endpoint is {self.path or '/'}"))
         if refusal is not None:
             await asgi.send_refusal(http, refusal)
-        elif answers_page(http):
-            await send_preflight(http, _METHODS)
+        elif entrance.answers_page(http):
+            await entrance.send_preflight(http, _METHODS)
         elif document is not None:
-            await send_document(http, document)
+            await entrance.send_document(http, document)
         elif self._closed or self._open >= self.settings.max_open:
             await asgi.send_unavailable(http, _UNAVAILABLE)
         else:
-            return self.gate is None or await admit_request(http, self.gate, self.path)
+            return self.gate is None or await entrance.admit_request(http, self.gate, self.path)
         return False
 
     def _health(self, http: asgi.Http) -> int:
