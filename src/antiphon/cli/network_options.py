@@ -108,12 +108,7 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
         return ListenPlace(option=f"--{name} {text}", kind=_PLACES[name], host=host, port=port)
 
     def options(self, accepts: AccessTokens | None, environ: Mapping[str, str] = os.environ) -> ServeOptions:
-        """Return the options for ``Server.run``.
-
-        Args:
-            accepts: the ``[auth]`` table of the configuration, which options of the command line override.
-            environ: environment variables, where secrets are looked up.
-        """
+        """Return the options for ``Server.run``."""
         options: ServeOptions = {}
         auth = self._auth(accepts, environ)
         token = self.token if self.token is not None else environ.get(_TOKEN) or None

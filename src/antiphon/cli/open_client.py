@@ -51,8 +51,6 @@ async def open_client(
     An error of this library that is raised in the context names the target.
 
     Args:
-        target: the server, as typed.
-        reach: the options of the connection.
         answers: who answers what the server asks. By default asks are refused, although the capabilities are declared,
             because the lists of some servers depend on them; and no log messages are requested.
         model_api: also serve servers that call a vendor's API themselves.

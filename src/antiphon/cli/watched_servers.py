@@ -67,11 +67,7 @@ class WatchedServers:
         """The tools that their entries allow and deny, as globs by name of the server."""
 
     async def changes(self, every: float = EVERY) -> AsyncIterator[Mapping[str, Target]]:
-        """Yield all servers again whenever they have changed, for as long as the caller iterates.
-
-        Args:
-            every: seconds between two looks.
-        """
+        """Yield all servers again whenever they have changed, for as long as the caller iterates."""
         while True:
             await asyncio.sleep(every)
             has_new_settings = self.settings is not None and self.settings.look()

@@ -63,9 +63,6 @@ class Reader:
     """Reads from one channel.
 
     Args:
-        channel: where frames come from.
-        session: decodes them.
-        tasks: the tasks of the connection.
         limit: bytes of the longest frame, for the error to a peer that sent a longer one.
         waiting: our requests; it is told of a reply that is handled on arrival.
         take: called with each other message.

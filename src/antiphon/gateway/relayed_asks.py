@@ -142,12 +142,7 @@ class During:
 
 
 class Clients:
-    """The connections of one group's clients, to which messages are sent that belong to no request.
-
-    Args:
-        send: sends one of them a notification; see ``Server.notify``.
-        list_roots: asks one of them for its roots; see ``Server.list_roots``.
-    """
+    """The connections of one group's clients, to which messages are sent that belong to no request."""
 
     def __init__(
         self,

@@ -107,12 +107,7 @@ class TasksBehind:
         return self.shown(made, self._seal_id(OwnedTask(upstream.name, task.task_id)))
 
     def begin_waiting(self, id: str, run: Callable[[], Coroutine[Any, Any, CallToolResult]]) -> CreateTaskResult:
-        """Make a task of a call that waits for a person, and follow it until it has run.
-
-        Args:
-            id: id of the question; the same call made again is the same task.
-            run: waits for the decision, and makes the call.
-        """
+        """Make a task of a call that waits for a person, and follow it until it has run."""
         for ended in [each for each, task in self._waiting.items() if task.done()][: -(MAX_FOLLOWED // 2)]:
             del self._waiting[ended]
         if id not in self._waiting or self._waiting[id].done():

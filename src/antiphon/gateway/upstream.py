@@ -163,9 +163,6 @@ class Upstream:
     def used(self, request: ServerRequest) -> AbstractAsyncContextManager[Client]:
         """Use the server for a request of a client; it is started if it is not running.
 
-        Args:
-            request: the client's request, to which the asks of the server belong meanwhile.
-
         Raises:
             Unavailable: it cannot be started, failed a moment ago, ended during the request, or sent an invalid answer.
         """

@@ -118,9 +118,6 @@ class StorePatience:
     """The waiting of all callers of one store.
 
     They share one timer, because one for each caller takes longer than a transaction of several of them.
-
-    Args:
-        last_turn: returns when the database last began or ended a transaction, as ``time.monotonic`` counts.
     """
 
     def __init__(self, last_turn: Callable[[], float] = lambda: -math.inf) -> None:

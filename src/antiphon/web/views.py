@@ -85,14 +85,7 @@ async def show_queue(site: Site, request: Request) -> Response:
 
 
 def _collect_waiting(site: Site, rows: QueueRows, sifting: Sifting, most: int | None = None) -> dict[str, Any]:
-    """Collect the values for the queue's template: the questions of one page, filtered and sorted.
-
-    Args:
-        site: the page's parts.
-        rows: the questions.
-        sifting: how they are filtered and sorted, and which page it is.
-        most: rows that are drawn at most; the page's script then fetches all, since what it has is of no version.
-    """
+    """Collect the values for the queue's template: the questions of one page, filtered and sorted."""
     groups = arrange_rows(rows.groups(), sifting.order, sifting.wanted, sifting.only)
     left = rows.count
     following = structs.replace(sifting, after=rows.last, earlier=sifting.earlier + left)
@@ -316,14 +309,7 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def show_piece(site: Site, request: Request, shown: Shown | None, back: str) -> Response:
-    """Show a piece of a long text; the address of the request names the text and the first character.
-
-    Args:
-        site: the parts of the page.
-        request: the request.
-        shown: the question that the text is part of; ``None`` if it does not exist any more.
-        back: address of the page that shows the whole question.
-    """
+    """Show a piece of a long text; the address of the request names the text and the first character."""
     key = request.path_params["key"]
     whole = None if shown is None else next((text for name, text in _list_texts(shown) if name == key), None)
     asked = request.query_params.get("from", "0")

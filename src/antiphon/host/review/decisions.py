@@ -314,11 +314,6 @@ def read_fields(
 ) -> Arguments:
     """Return the arguments from edited fields; a value that was not touched stays exactly as it was.
 
-    Args:
-        item: the call.
-        read: returns the value of a field that is not JSON, by its number; ``None`` leaves it out.
-        typed: returns what was typed into a field, by its number.
-
     Raises:
         ValueError: a value does not fit; the text names its field.
     """

@@ -239,10 +239,6 @@ def row_of(origin: Origin, tool: Tool, digest: str, by: str | None = None, label
 def changes_of(before: str, after: Tool | None) -> tuple[DiffLine, ...] | None:
     """Compare the definition that was allowed with the present one, line by line.
 
-    Args:
-        before: the body of its row.
-        after: the present definition; ``None`` if the server does not list the tool any more.
-
     Returns:
         The lines that differ, with some around them; ``None`` if either is too long to be compared.
     """

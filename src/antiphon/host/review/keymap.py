@@ -110,13 +110,7 @@ def keys_on(surface: Surface) -> list[Key]:
 
 
 def keys_as_set(surface: Surface, chosen: Mapping[str, str], *, letters: bool = True) -> list[Key]:
-    """List the keys of a surface as a person has set them (WCAG 2.2, 2.1.4).
-
-    Args:
-        surface: where they are pressed.
-        chosen: another character by action, instead of the usual one.
-        letters: whether keys of a single character work at all.
-    """
+    """List the keys of a surface as a person has set them (WCAG 2.2, 2.1.4)."""
     keys = [msgspec.structs.replace(key, keys=_set_keys(key, chosen, letters)) for key in keys_on(surface)]
     return [key for key in keys if key.keys]
 

@@ -74,11 +74,7 @@ def decision_of(row: ReviewRow) -> AnyDecision:
 
 
 def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
-    """Read a question from its row.
-
-    Args:
-        item: what it asks, if that was decoded before; default: decode it.
-    """
+    """Read a question from its row."""
     if row.item is not None and item is None:
         item = msgspec.json.decode(row.item, type=_ITEMS.get(row.kind, review.ReviewItem))
     return Question(

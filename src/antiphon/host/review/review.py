@@ -370,13 +370,7 @@ def scopes_of(origin: Origin) -> tuple[Scope, ...]:
 
 
 def most_of(item: ReviewItem, model: str | None = None, params: CreateMessageRequestParams | None = None) -> int | None:
-    """Return what will be reserved for a request in nano-dollars; ``None`` if no price is known.
-
-    Args:
-        item: the request.
-        model: a model that a person chose; default: the chosen one, with its fallbacks.
-        params: the request as a person edited it; by default as it is shown.
-    """
+    """Return what will be reserved for a request in nano-dollars; ``None`` if no price is known."""
     reserved = item.costs
     if model in (None, item.model):
         names, least = [item.model, *item.fallbacks], 0 if reserved is None else reserved.worst.money

@@ -417,12 +417,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def listed(question: Question, *, by_server: bool = False) -> Listed | None:
-    """Make the row of a question; ``None`` if its content is not kept any more.
-
-    Args:
-        question: the question.
-        by_server: group by server, not by the round of a call.
-    """
+    """Make the row of a question; ``None`` if its content is not kept any more."""
     if question.item is None:
         return None
     group = question.identity if by_server else question.group
@@ -447,14 +442,7 @@ def groups_of(questions: Sequence[Question], *, by_server: bool = False) -> list
 
 
 def arrange_rows(groups: Iterable[Group], order: Order, wanted: str, only: str = "") -> list[Group]:
-    """Return the groups with a matching row, sorted by age, time left, risks or cost.
-
-    Args:
-        groups: the groups.
-        order: how they are sorted.
-        wanted: a text that must occur in the server's name, the call or the first words, ignoring case.
-        only: a kind of question, or ``"risk"`` for those with a warning; empty for all.
-    """
+    """Return the groups with a matching row, sorted by age, time left, risks or cost."""
     sought = wanted.casefold()
     found: list[Group] = []
     for group in groups:

@@ -325,10 +325,6 @@ def check_size(data: bytes) -> None:
 def check_revision(found: int, oldest: int) -> None:
     """Return if this release may work with what a newer one keeps in an engine.
 
-    Args:
-        found: its revision.
-        oldest: the oldest whose code may work with it.
-
     Raises:
         ConfigError: this release is too old; says what to do.
     """

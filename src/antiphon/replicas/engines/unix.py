@@ -98,12 +98,7 @@ class Hub:
         self._serving: set[asyncio.Task[None]] = set()
 
     def serve(self, end: socket.socket, given_up: Callable[[], object] = lambda: None) -> None:
-        """Serve the process at the other end until that closes: then it is dead for the others.
-
-        Args:
-            end: this end of the pair.
-            given_up: called if the process is cut off because it reads nothing; it cannot join again.
-        """
+        """Serve the process at the other end until that closes: then it is dead for the others."""
         start_in(self._serving, self._serve(end, given_up))
 
     async def close(self) -> None:
@@ -132,12 +127,7 @@ class Hub:
 
 
 class UnixCluster(ClusterMember):
-    """One process among those of a hub.
-
-    Args:
-        end: the end of its pair of sockets.
-        lease: seconds in which four signs of life are given; the hub itself notices when a process has ended.
-    """
+    """One process among those of a hub."""
 
     def __init__(self, end: socket.socket, *, lease: float = LEASE) -> None:
         super().__init__(lease=lease)

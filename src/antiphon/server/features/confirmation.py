@@ -26,11 +26,6 @@ call needs no confirmation. It may be async."""
 class Confirmation:
     """The question about each call of one tool.
 
-    Args:
-        question: what is asked.
-        parameters: the tool's arguments by name, with their defaults.
-        place: the tool, for errors.
-
     Raises:
         ConfigError: the question names an argument that the tool does not have.
     """

@@ -142,11 +142,6 @@ class Injection(NamedTuple):
 def inject_dependencies(function: Callable[..., Any], signature: Signature, in_thread: Run | None) -> Injection:
     """Return a function that provides the dependencies of another one around each call of it.
 
-    Args:
-        function: the other function.
-        signature: its signature.
-        in_thread: runs a call in a thread; ``None`` to run functions that are not async on the event loop.
-
     Raises:
         ConfigError: a dependency has a parameter that nothing fills in, or needs itself.
     """

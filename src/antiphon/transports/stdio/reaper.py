@@ -114,12 +114,6 @@ class Reaper:
     ) -> Started | None:
         """Start a child that leads a session of its own; ``None`` if it has to be started without the reaper.
 
-        Args:
-            command: the program and its arguments.
-            env: all its variables.
-            cwd: the folder it is started in; ours by default.
-            grace: seconds that it has to end when we are gone, and after it was asked to.
-
         Raises:
             OSError: it cannot be started.
         """

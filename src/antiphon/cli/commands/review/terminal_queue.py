@@ -89,15 +89,7 @@ async def decide_in_terminal(
 
 
 class ReviewQueue:
-    """The conversation with a person who decides what waits in a store.
-
-    Args:
-        store: holds the questions.
-        console: the person's terminal.
-        words: the texts, in the person's language.
-        by: the person's name, for the record.
-        clock: returns seconds since the epoch; default ``time.time``.
-    """
+    """The conversation with a person who decides what waits in a store."""
 
     def __init__(
         self, store: Store, console: Console, words: summary.Texts, *, by: str, clock: Callable[[], float] = time.time

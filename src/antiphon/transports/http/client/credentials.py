@@ -27,12 +27,6 @@ class RequestCredentials(Protocol):
     async def refused(self, status: int, headers: Mapping[str, str], lines: Sequence[str], *, ask: bool) -> bool:
         """Handle a refusal: renew the token or sign in. Return whether to send the request again.
 
-        Args:
-            status: 401 or 403.
-            headers: of the response.
-            lines: the value of each ``WWW-Authenticate`` header.
-            ask: whether a person may be asked to sign in.
-
         Raises:
             Unauthorized: nothing helps; the message says why.
         """

@@ -147,12 +147,7 @@ def _is_reply(head: _Head, id: RequestId) -> bool:
 
 
 def fits_no_request(data: bytes, is_open: Callable[[RequestId], bool]) -> bool:
-    """Return whether an incoming frame is a reply without the id of an open request.
-
-    Args:
-        data: the frame.
-        is_open: returns whether a request of ours is open, by its id.
-    """
+    """Return whether an incoming frame is a reply without the id of an open request."""
     try:
         remains = read_remains(data)
     except _UNREADABLE:
