@@ -49,7 +49,7 @@ async def decide(queue: Queue) -> None:
         questions = await queue.pending()
         if len(questions) == 2:
             break
-    for question in sorted(questions, key=lambda each: str(each.item.params)):
+    for question in sorted(questions, key=lambda each: bytes(each.item.params.arguments)):
         print("to approve:", question.item.params.name, bytes(question.item.params.arguments).decode())
         await queue.decide(question.id, Approve(digest=digest(question.item.params)), hash=question.hash, by="ada")
 
