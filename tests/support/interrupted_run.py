@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from antiphon import Client, Server
-from antiphon.host import Host, Policy, Rule, RunEvent, Scripted
+from antiphon.host import Host, Policy, Rule, RunEvent, Scripted, ToolEnded
 from antiphon.host.store.sql_store import SqlStore
 from antiphon.sql.runner import SqliteRunner
 from antiphon.types import CreateMessageResult, ToolUseContent
@@ -32,8 +32,11 @@ def open_file(path: Path) -> SqlStore:
     return SqlStore(SqliteRunner(path))
 
 
-def make_shop(log: Path, stop: str = "") -> Server:
-    """Make a server whose tool notes each purchase; the one of a cap may never end."""
+def make_shop(log: Path, stop: str = "", hat: asyncio.Event | None = None) -> Server:
+    """Make a server whose tool notes each purchase; the one of a cap may never end.
+
+    ``hat``: set once the other call has ended, before which the one of a cap is not reached.
+    """
     server = Server("shop")
 
     @server.tool
@@ -41,6 +44,8 @@ def make_shop(log: Path, stop: str = "") -> Server:
         """Buy something."""
         with log.open("a") as file:
             file.write(f"{product}\n")
+        if product == "cap" and hat is not None:
+            await hat.wait()
         if product == "cap":
             await reach("in the tool", stop)
         return f"bought a {product}"
@@ -69,9 +74,12 @@ class Deciding(Person):
 
 async def main(store: Path, log: Path, stop: str) -> None:
     """Run until the point."""
+    hat = asyncio.Event()
 
     async def tell(event: RunEvent) -> None:
         name = getattr(getattr(event, "use", None), "id", "")
+        if isinstance(event, ToolEnded) and name == "hat":
+            hat.set()
         await reach(f"{type(event).__name__} {name}".strip(), stop)
 
     host = Host(
@@ -80,7 +88,7 @@ async def main(store: Path, log: Path, stop: str) -> None:
         reviewer=Deciding(stop),
         store=open_file(store),
     )
-    async with Client(make_shop(log, stop)) as client:
+    async with Client(make_shop(log, stop, hat if stop == "in the tool" else None)) as client:
         await host.run("Buy both", client, run_id="r", on_event=tell)
     await reach("answered", stop)
 

@@ -154,9 +154,9 @@ async def _make_call(
         # The result of a task comes later, by a request of which no rule about results would know.
         tasks = (
             not is_task
-            and not _looks_at_results(group)
             and TASKS in upstream.offer.extensions
             and group.tasks.may_begin(request)
+            and not _looks_at_results(group)
         )
         # Experimental tasks do not pass: a call of 2025-11-25 that wants to be one is served within its request.
         params = structs.replace(params, name=owned.name, task=None)

@@ -81,8 +81,7 @@ class Handlers:
         }
         """The functions that find the handler of a call, by method."""
         self.task_requests: Callable[[], TaskRequests]
-        """Returns what serves requests about tasks, made on first use, because most servers never get one. Set by the
-        owner, since tasks find their handlers here."""
+        """Returns what serves requests about tasks. Set by the owner, since tasks find their handlers here."""
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handlers of all methods; the capabilities and the revision decide which are served."""

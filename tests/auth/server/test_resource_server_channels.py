@@ -60,7 +60,7 @@ class Ends:
 
 async def test_an_event_stream_ends_with_its_newest_token(monkeypatch):
     """It lives as long as messages come with tokens that do, and an older one does not shorten that."""
-    ends = Ends(monkeypatch, "sse.server")
+    ends = Ends(monkeypatch, "sse.server.entrance")
     async with protected(transport="sse") as server:
         now = time.time()
         async with open_stream(server, server.issuer.token(exp=now + 600)) as (place, events):

@@ -132,7 +132,7 @@ def test_a_call_is_stopped():
 
 
 WRONG: dict[str, Callable[[], object]] = {
-    "Policy(default=) is one of deny, ask, allow, not 'Deny'": lambda: Policy(default="Deny"),
+    "Policy(default=) is one of deny, ask, allow, flow, not 'Deny'": lambda: Policy(default="Deny"),
     "Policy(headless=) is one of deny, allow, not 'ask'": lambda: Policy(headless="ask"),
     "Policy(rules=) cannot be used: Expected `object`, got `str` - at `$[0]`": lambda: Policy(rules=("deny",)),
     "Rule(effect=) is one of deny, ask, allow, not 'denny'": lambda: Rule(effect="denny"),

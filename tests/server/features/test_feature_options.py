@@ -89,4 +89,7 @@ def test_every_option_is_a_parameter_of_what_it_makes() -> None:
     for options, maker in makers:
         named = set(maker.from_function.__kwdefaults__)
         assert set(options.__annotations__) == named | set(AccessOptions.__annotations__), options
-        assert maker.from_function.__annotations__["access"] == "Unpack[AccessOptions]"
+        assert maker.from_function.__annotations__["access"] in {
+            "Unpack[AccessOptions]",
+            "Unpack[checked_options.AccessOptions]",
+        }

@@ -37,7 +37,7 @@ MAX_SCOPES = 256
 """Scopes that are requested at most, however many a server names."""
 
 
-_MAX_ISSUERS = 4
+MAX_ISSUERS = 4
 """Most authorization servers of a resource whose metadata is asked for; usual are 1 or 2."""
 
 
@@ -158,7 +158,7 @@ def _list_issuers(described: ResourceMetadata, url: URL, issuer: str | None, use
         return [issuer]
     if not offered:
         raise Unauthorized(f"{show_address(url)} wants a login, but names no authorization server")
-    return sorted(dict.fromkeys(offered), key=lambda each: each != used)[:_MAX_ISSUERS]
+    return sorted(dict.fromkeys(offered), key=lambda each: each != used)[:MAX_ISSUERS]
 
 
 async def _read_resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMetadata | None:

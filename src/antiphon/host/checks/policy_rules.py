@@ -167,10 +167,12 @@ def decide(
     rule, unclear = found[0] if found else (None, "")
     if unclear:
         return Verdict(effect="deny" if headless else "ask", reason="unclear", rule=rule)
-    if rule is None:
-        verdict = _decide_default(policy, params, origin, situation or _make_situation(), headless=headless)
-    else:
+    if rule is not None:
         verdict = Verdict(effect=rule.effect, reason="rule", rule=rule)
+    elif policy.default == "flow":
+        verdict = _decide_flow(policy, params, origin, situation or _make_situation(), headless=headless)
+    else:
+        verdict = Verdict(effect=policy.default, reason="default")
     if rule is None and policy.default == "ask" and isinstance(params, EmbeddingParams):
         return Verdict(effect="allow", reason="default")
     if redefined and rule is not None and rule.effect == "allow" and not any(one.any_definition for one, _ in found):
@@ -182,9 +184,7 @@ def decide(
     return verdict
 
 
-def _decide_default(policy: Policy, params: Asked, origin: Origin, situation: Situation, *, headless: bool) -> Verdict:
-    if policy.default != "flow":
-        return Verdict(effect=policy.default, reason="default")
+def _decide_flow(policy: Policy, params: Asked, origin: Origin, situation: Situation, *, headless: bool) -> Verdict:
     if not isinstance(params, CallToolRequestParams):
         return Verdict(effect="ask", reason="default")
     if meets_all(find_labels(policy.labels, params.name, origin, situation.given), situation.flowed):

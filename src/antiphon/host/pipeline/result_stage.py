@@ -31,7 +31,8 @@ async def pass_result(
     Raises:
         InternalError: the reviewer or the store failed; the model gets nothing of the result.
     """
-    rules = [rule for rule in desk.policy.results if covers_tool(rule, params.name, origin)]
+    results = desk.policy.results
+    rules = [rule for rule in results if covers_tool(rule, params.name, origin)] if results else []
     if not rules:
         return result
     case = Case(desk, origin, TOOL)

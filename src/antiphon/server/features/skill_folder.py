@@ -49,6 +49,7 @@ class ServedSkill:
     """A skill that a server offers. Make some with ``read_skills``."""
 
     requires: str | None = None
+    visible = None
     is_listed = True
 
     def __init__(self, definition: Skill, files: Sequence[Resource], scopes: Sequence[str]) -> None:

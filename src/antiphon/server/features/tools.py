@@ -199,17 +199,18 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
             ConfigError: the function cannot be a tool; the message names it and the parameter, and says what to do.
         """
         signature = read_signature(function, noun="tool", name=name)
-        given = _check_name(name or signature.name, signature.place)
-        arguments = Arguments(signature.parameters, signature.place)
+        place = signature.place
+        given = _check_name(name or signature.name, place)
+        arguments = Arguments(signature.parameters, place)
         shape, validator, listed = _choose_output(signature, output_schema, structured)
-        annotations = annotations and checked_options.read_annotations(annotations, ToolAnnotations, signature.place)
-        meta = checked_options.declare_ui(ui, visibility, meta, signature.place)
+        annotations = annotations and checked_options.read_annotations(annotations, ToolAnnotations, place)
+        if ui is not None or visibility is not None:
+            meta = checked_options.declare_ui(ui, visibility, meta, place)
         confirmation = None
         if confirm is not None:
-            known = {parameter.name: parameter.default for parameter in signature.parameters}
-            confirmation = Confirmation(confirm, known, signature.place)
+            confirmation = Confirmation(confirm, {each.name: each.default for each in signature.parameters}, place)
             annotations, meta = declare_confirmation(confirm, annotations, meta)
-        meta = checked_options.describe_access(meta, access, signature.place) if access else meta
+        meta = checked_options.describe_access(meta, access, place) if access else meta
         bare = wire.Tool(
             name=given,
             title=title,
@@ -225,9 +226,7 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
             name=given,
             function=UserFunction(function, signature, inline=inline),
             read=arguments.decode,
-            results=ResultConverter(
-                signature.place, shape=shape, validator=validator, structured=structured is not False
-            ),
+            results=ResultConverter(place, shape=shape, validator=validator, structured=structured is not False),
             build=partial(_document_tool, bare, arguments, signature.docstring),
             timeout=timeout,
             requires=requires,
