@@ -22,7 +22,7 @@ MAX_CLASS_NAMES_TWICE = 8
 MAX_MODULE_NAMES_TWICE = 6
 MAX_ONE_WORD = 0.07
 MAX_PARTICIPLES = 0.03
-"""What there is today, and no more. Participles are to become 3 %."""
+"""What there is today, and no more; of participles what the words of this project allow."""
 
 PLAIN_FOLDERS = ("cli/commands", "transports/stdio", "transports/sse", "transports/websocket", "wire")
 """Folders that make a module's name plain: one file a command, two sides of each transport, a feature's messages."""
