@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.host.review.summary import Texts, load_texts
@@ -44,6 +44,8 @@ LOOP = [
 ]
 
 
+@example('"""', '\\"', 1)
+@example('a "quoted"', 'three: """"', 1)
 @given(st.text(), st.text(), st.integers(min_value=1))
 def test_a_form_says_exactly_what_the_request_says(prompt: str, system_prompt: str, max_tokens: int):
     """Quotes, backslashes, control characters, line ends: nothing is lost, nothing is invisible."""

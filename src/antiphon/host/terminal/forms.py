@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import tempfile
@@ -89,9 +90,7 @@ def list_differences(before: CreateMessageRequestParams, after: CreateMessageReq
 
 def _quote_text(text: str) -> str:
     """Format a TOML multi-line basic string (TOML 1.0, "String"), whose first line end does not count."""
-    text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    if text.endswith('"'):
-        text = text[:-1] + '\\"'
+    text = re.sub(r'"{3,}|"+\Z', lambda quotes: '\\"' * len(quotes[0]), text.replace("\\", "\\\\"))
     return f'"""\n{replace_hidden(text, _escape_character)}"""'
 
 
