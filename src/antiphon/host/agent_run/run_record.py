@@ -92,7 +92,6 @@ class RunRecord:
         """The arguments of the calls that may have been sent."""
         self.ended: dict[tuple[int, int], ToolEnded] = {}
         """The calls that have ended, in this order."""
-
         self._answers: list[RunEntry] = []
 
     @property

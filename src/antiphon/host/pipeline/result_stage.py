@@ -84,7 +84,7 @@ async def _ask_about_result(case: Case, params: CallToolRequestParams, examined:
     await case.finish()
     if isinstance(decision, Answer):
         words = decision.result if isinstance(decision.result, str) else decision.result.text
-        return structs.replace(_withhold_result(""), content=[TextContent(text=words)])
+        return CallToolResult(content=[TextContent(text=words)], is_error=True)
     check_approval(case, item, decision)
     return examined.masked
 
