@@ -94,7 +94,7 @@ class AgentTools:
         async with self._lock:
             if not self._entered:
                 async with AsyncExitStack() as held:
-                    self._clients = [await self._connect_source(each, held) for each in self._sources(held)]
+                    self._clients = [await self._connect_client(each, held) for each in self._sources(held)]
                     self._held = held.pop_all()
             self._entered += 1
         return self
@@ -158,7 +158,7 @@ class AgentTools:
     def _identify_question(self, call: Sequence[object]) -> str:
         return hash_owner(encode_value([self.framework, *call]).decode())
 
-    async def _connect_source(self, client: Client, held: AsyncExitStack) -> Client:
+    async def _connect_client(self, client: Client, held: AsyncExitStack) -> Client:
         if self._defers and client.confirmers:
             raise ConfigError('approval="framework": the client asks already; give the host to the adapter alone')
         return client if client.is_open else await held.enter_async_context(client)

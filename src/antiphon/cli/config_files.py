@@ -190,7 +190,7 @@ def describe_servers(servers: Mapping[str, server_files.ServerEntry]) -> Iterato
         if entry.headers:
             yield make_inert(f"    with the headers {_list_values(entry.headers, ': ')}")
         if wanted := server_files.variables_in(entry):
-            yield make_inert(f"    is given from your environment: {', '.join(map(_show_variable, wanted))}")
+            yield make_inert(f"    is given from your environment: {', '.join(map(_describe_variable, wanted))}")
 
 
 def _list_values(texts: Mapping[str, str], mark: str) -> str:
@@ -203,7 +203,7 @@ def _list_values(texts: Mapping[str, str], mark: str) -> str:
     )
 
 
-def _show_variable(name: str) -> str:
+def _describe_variable(name: str) -> str:
     value = os.environ.get(name)
     return f"{name} ({_shorten_secret(value) if value else 'not set'})"
 

@@ -84,7 +84,7 @@ class Consent:
         self.deciders = deciders
         """What is asked, in this order; all must allow the call."""
         # Once for all calls: a comparison with a protocol class looks at each of its members.
-        self._asks = tuple(map(_ask_deciders, deciders))
+        self._asks = tuple(map(_find_confirmer, deciders))
         self._examiners = [each for each in deciders if isinstance(each, Examining)]
         self._behind, self._timeout = behind, timeout
 
@@ -100,7 +100,7 @@ class Consent:
 
     def with_one_more(self, confirm: Confirmer | Confirming) -> Consent:
         """Return the consent to a call about which ``confirm`` is asked, too: first, unless it is asked anyway."""
-        if _ask_deciders(confirm) in map(_ask_deciders, self.confirmers):
+        if _find_confirmer(confirm) in map(_find_confirmer, self.confirmers):
             return self
         return Consent((confirm, *self.deciders), self._timeout, self._behind)
 
@@ -157,7 +157,7 @@ def usual_consent(confirm: Confirmer | Confirming | None, timeout: float | None,
     return Consent(() if confirm is None else (confirm,), timeout, behind)
 
 
-def _ask_deciders(decider: Confirmer | Confirming) -> Confirmer:
+def _find_confirmer(decider: Confirmer | Confirming) -> Confirmer:
     return decider.confirm if isinstance(decider, Confirming) else decider
 
 
@@ -221,11 +221,11 @@ class ToolCalls:
 
         def last(passed: ClientRequest) -> Awaitable[Any]:
             sent = self._send_call(how, passed.params, time, progress, passed.meta, consent)
-            return sent if follow is None else self._follow_schema(passed.params, sent, time, follow)
+            return sent if follow is None else self._follow_task(passed.params, sent, time, follow)
 
         return self._middleware.run(request, last)
 
-    async def _follow_schema(
+    async def _follow_task(
         self, params: CallToolRequestParams, sent: Awaitable[Any], time: TimeLeft, follow: Follow
     ) -> CallToolResult:
         try:

@@ -115,7 +115,7 @@ class Reader:
         self._go_on()
 
     def _go_on(self) -> None:
-        self._reader = self._tasks.start(self._read_message())
+        self._reader = self._tasks.start(self._read_frames())
 
     def hand_over(self, task: asyncio.Task[Any]) -> None:
         """Note that a task belongs to a handler from now on; if it was reading, start another one."""
@@ -145,7 +145,7 @@ class Reader:
         self._known = frame, event
         return False
 
-    async def _read_message(self) -> None:
+    async def _read_frames(self) -> None:
         me = asyncio.current_task()
         try:
             while self._reader is me:

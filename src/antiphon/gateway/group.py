@@ -101,7 +101,7 @@ class PrincipalGroup:
     def catalogue(self) -> ServerCatalogue:
         """What all servers offer, as far as known."""
         if self._made is None:
-            offers = {name: self._make_offer(one) for name, one in self.upstreams.items()}
+            offers = {name: self._filter_offer(one) for name, one in self.upstreams.items()}
             left_out = [name for name, one in self.upstreams.items() if not one.is_listed]
             self._made = ServerCatalogue(offers, self._exposure, left_out)
             self._say(self._made)
@@ -299,7 +299,7 @@ class PrincipalGroup:
         for kind in kinds:
             self._tell(kind)
 
-    def _make_offer(self, upstream: Upstream) -> UpstreamOffer:
+    def _filter_offer(self, upstream: Upstream) -> UpstreamOffer:
         """Return what a server offers, without the tools that are switched off."""
         off = {tool for identity, tool in self._exposure.off if identity == upstream.identity}
         if not off:

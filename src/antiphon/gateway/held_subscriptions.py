@@ -104,10 +104,10 @@ class Watches:
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
         watch = self._watches[uri] = _Watch(loop.create_task(self._watch(uri, begun)), begun)
-        watch.task.add_done_callback(lambda _task: self._end_watch(uri, watch))
+        watch.task.add_done_callback(lambda _task: self._drop_watch(uri, watch))
         return watch
 
-    def _end_watch(self, uri: str, watch: _Watch) -> None:
+    def _drop_watch(self, uri: str, watch: _Watch) -> None:
         if self._watches.get(uri) is watch:
             del self._watches[uri]
         if not watch.begun.done():

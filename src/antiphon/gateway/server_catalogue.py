@@ -107,9 +107,9 @@ class ServerCatalogue:
             name: [tool for tool in offer.tools if exposure.filters.passes(name, tool.name)]
             for name, offer in offers.items()
         }
-        self.tools, self._tools = self._index_names(passing, given)
+        self.tools, self._tools = self._name_items(passing, given)
         prompts = {name: offer.prompts for name, offer in offers.items()}
-        self.prompts, self._prompts = self._index_names(
+        self.prompts, self._prompts = self._name_items(
             prompts, NameSettings(style=given.style, prefixes=given.prefixes)
         )
         self._definitions = {tool.name: tool for tool in self.tools}
@@ -227,7 +227,7 @@ class ServerCatalogue:
         for uri in {find_app_uri(tool) for tool in offer.tools} - listed - {""}:
             yield UriClaim(server, uri, False), None
 
-    def _index_names(
+    def _name_items(
         self, offered: Mapping[str, Sequence[Named]], given: NameSettings
     ) -> tuple[list[Named], dict[str, ServerItem]]:
         items: dict[ServerItem, Named] = {}

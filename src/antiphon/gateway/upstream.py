@@ -351,7 +351,7 @@ class Upstream:
                 inherit_env=terms.inherit_env,
                 on_log=LogsPassedOn(self.answerers.open),
                 extension=PassesOn(self.answerers),
-                wrap=self._open_client,
+                wrap=self._note_process,
             )
         except BaseException:
             if place is not None:
@@ -359,7 +359,7 @@ class Upstream:
             raise
         return _Run(client, place)
 
-    def _open_client(self, channel: Any) -> Any:
+    def _note_process(self, channel: Any) -> Any:
         self.process = getattr(channel, "pid", None)
         return channel
 

@@ -87,12 +87,12 @@ class Sent:
         self.progress: float | None = None
         for data in frames:
             try:
-                self._read_entry(decode_envelope(data))
+                self._note_message(decode_envelope(data))
             except (PeerError, msgspec.DecodeError):
                 # A batch of replies, which is the last frame of its stream.
                 continue
 
-    def _read_entry(self, message: Envelope) -> None:
+    def _note_message(self, message: Envelope) -> None:
         id, method = message.id, message.method
         if id is not UNSET and id is not None:
             if method is UNSET:

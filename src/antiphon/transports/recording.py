@@ -67,9 +67,9 @@ class RecordingChannel:
             self._heard(Message(direction=direction, kind="unreadable", body=f"{data.size} bytes, too many to take"))
             return
         for part in _split_parts(data):
-            self._heard(self._read_lines(direction, part))
+            self._heard(self._make_message(direction, part))
 
-    def _read_lines(self, direction: Direction, data: bytes) -> Message:
+    def _make_message(self, direction: Direction, data: bytes) -> Message:
         try:
             envelope = decode_envelope(data)
             return self._understand_frames(direction, envelope)

@@ -132,7 +132,7 @@ async def show_question(site: Site, request: Request) -> Response:
         drafts=drafts,
         take="take" in request.query_params,
         covered=await _count_covered(site, found, shown),
-        decided=await _find_last_decision(site, found),
+        decided=await _find_last_decisions(site, found),
         current=id,
         **_collect_waiting(site, rows, sifting, _FIRST),
     )
@@ -146,7 +146,7 @@ async def _count_covered(site: Site, found: Question, shown: Shown | None) -> di
     return {scope: find_covered(found, scope, pending) for scope in shown.scopes}
 
 
-async def _find_last_decision(site: Site, found: Question) -> list[AskRow]:
+async def _find_last_decisions(site: Site, found: Question) -> list[AskRow]:
     """Return what was decided last about the requests of the same server."""
     rows = (await site.store.asks(Sought(identity=found.identity, limit=2 * _LAST))).rows
     return [row for row in rows if row.ending != "open"][:_LAST]

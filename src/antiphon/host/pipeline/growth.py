@@ -125,7 +125,7 @@ class Growing:
             _log.warning("an answer is shown only once it is whole: %s", type(error).__name__)
         finally:
             if self._told is not None:
-                await self._drop_oldest()
+                await self._drop_partial()
 
     async def _pause(self) -> None:
         try:
@@ -151,7 +151,7 @@ class Growing:
             id=self._review, host=self._store.host, began=self._began, body=encode_value(partial).decode()
         )
 
-    async def _drop_oldest(self) -> None:
+    async def _drop_partial(self) -> None:
         try:
             await self._store.drop_partial(self._review)
         except Exception as error:

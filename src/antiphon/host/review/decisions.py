@@ -305,7 +305,7 @@ def argument_fields(item: review.ToolItem) -> list[tuple[Field, list[str]]]:
             field = Field(
                 name=name, kind="string", title=name, description=about, required=name in required, format=JSON
             )
-        fields.append((field, _convert_typed(field, arguments[name]) if name in arguments else []))
+        fields.append((field, _write_values(field, arguments[name]) if name in arguments else []))
     return fields
 
 
@@ -325,7 +325,7 @@ def read_fields(
             arguments[field.name] = before[field.name]
         elif field.format == JSON:
             if any(text.strip() for text in said):
-                arguments[field.name] = _decode_answer(field, said[0])
+                arguments[field.name] = _decode_value(field, said[0])
         elif (value := read(field, at)) is not None:
             arguments[field.name] = value
     return arguments
@@ -379,7 +379,7 @@ def _fits(field: Field, value: object) -> bool:
         return False
 
 
-def _convert_typed(field: Field, value: object) -> list[str]:
+def _write_values(field: Field, value: object) -> list[str]:
     if field.format == JSON:
         return [json.dumps(value, ensure_ascii=False)]
     if isinstance(value, bool):
@@ -387,7 +387,7 @@ def _convert_typed(field: Field, value: object) -> list[str]:
     return [str(each) for each in cast("list[object]", value)] if isinstance(value, list) else [str(value)]
 
 
-def _decode_answer(field: Field, text: str) -> object:
+def _decode_value(field: Field, text: str) -> object:
     try:
         return msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -69,7 +69,7 @@ class Webhook:
         self._waiting[:] = [(kind, id)]
         self._count += 1
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._send_notice())
+            self._task = asyncio.get_running_loop().create_task(self._send_notices())
 
     async def aclose(self) -> None:
         """Cancel what was not sent yet."""
@@ -79,7 +79,7 @@ class Webhook:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def _send_notice(self) -> None:
+    async def _send_notices(self) -> None:
         while self._waiting:
             await asyncio.sleep(max(0.0, self._last + MIN_PAUSE - self._clock()))
             [(kind, id)], count = self._waiting, self._count

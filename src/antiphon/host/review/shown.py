@@ -207,15 +207,15 @@ def _table(item: ToolItem) -> tuple[Argument, ...]:
         rows.append(
             Argument(
                 name=name,
-                value=_write_out(value),
+                value=_format_value(value),
                 says=says if isinstance(says, str) else "",
-                default=None if default == value else _write_out(default),
+                default=None if default == value else _format_value(default),
             )
         )
     return tuple(sorted(rows, key=lambda row: row.default is None))
 
 
-def _write_out(value: object) -> str:
+def _format_value(value: object) -> str:
     return value if isinstance(value, str) else format_json(value)
 
 

@@ -97,58 +97,58 @@ class SqlStore(base.Store):
         return None
 
     async def balances(self, prefix: str = "") -> list[base.Balance]:
-        return await self._read_rows(partial(money.list_balances, prefix=prefix))
+        return await self._run_read(partial(money.list_balances, prefix=prefix))
 
     async def balances_of(self, keys: Sequence[str]) -> list[base.Balance]:
-        return await self._read_rows(partial(money.balances_of, keys=keys))
+        return await self._run_read(partial(money.balances_of, keys=keys))
 
     async def task_so_far(self, task: str, ask: str) -> base.TaskSoFar:
         return await self._write(partial(money.task_so_far, task=task, ask=ask, now=self._clock()))
 
     async def holds(self) -> list[base.HoldRow]:
-        return await self._read_rows(money.find_holds)
+        return await self._run_read(money.find_holds)
 
     async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
-        return await self._read_rows(partial(trail.list_entries, after=after, limit=limit), LISTING)
+        return await self._run_read(partial(trail.list_entries, after=after, limit=limit), LISTING)
 
     async def head(self) -> Head:
-        return await self._read_rows(trail.read_head)
+        return await self._run_read(trail.read_head)
 
     async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
-        return await self._read_rows(partial(trail.entries_at, seqs=seqs))
+        return await self._run_read(partial(trail.entries_at, seqs=seqs))
 
     async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
-        return await self._read_rows(partial(trail.find, search=search, limit=limit))
+        return await self._run_read(partial(trail.find, search=search, limit=limit))
 
     async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
-        return await self._read_rows(partial(trail.keys, after=after, limit=limit), LISTING)
+        return await self._run_read(partial(trail.keys, after=after, limit=limit), LISTING)
 
     async def gather(self, limit: int = 2000) -> int:
         return await self._write(partial(trail.gather_more, limit=limit))
 
     async def asks(self, sought: Sought) -> Found:
-        return await self._read_rows(partial(trail.find_asks, sought=sought))
+        return await self._run_read(partial(trail.find_asks, sought=sought))
 
     async def ask(self, seq: int) -> AskRow | None:
-        return await self._read_rows(partial(trail.find_ask, seq=seq))
+        return await self._run_read(partial(trail.find_ask, seq=seq))
 
     async def spending(self) -> tuple[list[SpentRow], int]:
-        return await self._read_rows(trail.read_spending)
+        return await self._run_read(trail.read_spending)
 
     async def calls(self, since: float) -> dict[str, int]:
-        return await self._read_rows(partial(trail.count_calls, since=since))
+        return await self._run_read(partial(trail.count_calls, since=since))
 
     async def servers(self, identities: Collection[str]) -> dict[str, str]:
-        return await self._read_rows(partial(trail.find_servers, identities=identities))
+        return await self._run_read(partial(trail.find_servers, identities=identities))
 
     async def definition(self, identity: str, tool: str) -> base.DefinitionRow | None:
-        return await self._read_rows(partial(permits.find_definition, identity=identity, tool=tool))
+        return await self._run_read(partial(permits.find_definition, identity=identity, tool=tool))
 
     async def standing(self, identities: Sequence[str], tool: str) -> base.Standing:
-        return await self._read_rows(partial(permits.find_standing, identities=identities, tool=tool))
+        return await self._run_read(partial(permits.find_standing, identities=identities, tool=tool))
 
     async def definitions(self, identity: str | None = None) -> list[base.DefinitionRow]:
-        return await self._read_rows(partial(permits.list_definitions, identity=identity))
+        return await self._run_read(partial(permits.list_definitions, identity=identity))
 
     async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
         await self._write(partial(permits.switch_tool, identity=identity, tool=tool, off=off, by=by))
@@ -157,7 +157,7 @@ class SqlStore(base.Store):
         await self._write(partial(permits.add_grant, row=row))
 
     async def grants(self, identity: str | None = None) -> list[base.GrantRow]:
-        return await self._read_rows(partial(permits.in_force, identity=identity, now=self._clock()))
+        return await self._run_read(partial(permits.in_force, identity=identity, now=self._clock()))
 
     async def revoke(self, grant: str) -> bool:
         return await self._write(partial(permits.revoke_grant, id=grant))
@@ -169,7 +169,7 @@ class SqlStore(base.Store):
         return await self._write(partial(permits.unblock_server, identity=identity))
 
     async def blocks(self, *identities: str) -> list[base.BlockRow]:
-        return await self._read_rows(partial(permits.list_blocks, identities=identities))
+        return await self._run_read(partial(permits.list_blocks, identities=identities))
 
     async def put_review(self, row: base.ReviewRow, *, joins: bool = False) -> base.ReviewRow:
         return await self._change(partial(questions.put_review, row=row, now=self._clock(), joins=joins), row.id)
@@ -180,13 +180,13 @@ class SqlStore(base.Store):
 
     async def pending_call(self, *, id: str = "", fingerprint: str = "") -> base.PendingCallRow | None:
         finding = partial(outcomes.find_call, id=id, fingerprint=fingerprint, now=self._clock())
-        return await self._read_rows(finding)
+        return await self._run_read(finding)
 
     async def settle_call(self, call: base.PendingCallRow) -> None:
         await self._change(partial(outcomes.keep_call, row=call), call.id)
 
     async def run_entries(self, run: str) -> list[str]:
-        return await self._read_rows(partial(outcomes.list_run_entries, run=run))
+        return await self._run_read(partial(outcomes.list_run_entries, run=run))
 
     async def add_run_entry(self, run: str, at: int, body: str) -> bool:
         return await self._write(partial(outcomes.add_run_entry, run=run, at=at, body=body))
@@ -195,7 +195,7 @@ class SqlStore(base.Store):
         await self._write(partial(outcomes.forget_run, run=run))
 
     async def review(self, id: str) -> base.ReviewRow | None:
-        return await self._read_rows(partial(questions.find_review, id=id))
+        return await self._run_read(partial(questions.find_review, id=id))
 
     async def reviews(
         self,
@@ -207,10 +207,10 @@ class SqlStore(base.Store):
         after: str | None = None,
     ) -> list[base.ReviewRow]:
         order = {"latest": latest, "contents": contents, "after": after}
-        return await self._read_rows(partial(questions.in_states, states=states, limit=limit, **order))
+        return await self._run_read(partial(questions.in_states, states=states, limit=limit, **order))
 
     async def waiting(self) -> int:
-        return await self._read_rows(partial(questions.count_waiting, now=self._clock()))
+        return await self._run_read(partial(questions.count_waiting, now=self._clock()))
 
     async def decide(self, decisions: Sequence[base.Decided]) -> base.ReviewRow | None:
         try:
@@ -231,7 +231,7 @@ class SqlStore(base.Store):
         return await self._write(partial(questions.keep_draft, id=id, body=body))
 
     async def draft(self, id: str) -> str | None:
-        return await self._read_rows(partial(questions.read_draft, id=id))
+        return await self._run_read(partial(questions.read_draft, id=id))
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
         closing = partial(questions.close_review, id=id, state=state, keep_item=keep_item)
@@ -244,16 +244,16 @@ class SqlStore(base.Store):
         await self._change(partial(questions.claim_review, id=id, host=self.host), id)
 
     async def reviews_version(self) -> int:
-        return await self._read_rows(questions.read_version)
+        return await self._run_read(questions.read_version)
 
     async def undecided(self) -> set[str]:
-        return await self._read_rows(partial(questions.list_undecided, host=self.host))
+        return await self._run_read(partial(questions.list_undecided, host=self.host))
 
     async def watch(self, until: float) -> None:
         await self._write(partial(questions.watch_process, host=self.host, until=until))
 
     async def watched(self) -> bool:
-        return await self._read_rows(partial(questions.is_watched, now=self._clock()))
+        return await self._run_read(partial(questions.is_watched, now=self._clock()))
 
     async def keep_partial(self, row: base.PartialRow) -> None:
         await self._write(partial(questions.keep_partial, row=row))
@@ -262,16 +262,16 @@ class SqlStore(base.Store):
         await self._write(partial(questions.drop_partial, id=id))
 
     async def partials(self) -> list[base.PartialRow]:
-        return await self._read_rows(questions.find_partials)
+        return await self._run_read(questions.find_partials)
 
     async def pages(self) -> list[base.PageRow]:
-        return await self._read_rows(questions.find_pages)
+        return await self._run_read(questions.find_pages)
 
     async def keep_page(self, row: base.PageRow, *, most: int) -> None:
         await self._write(partial(questions.keep_page, row=row, most=most))
 
     async def browsers(self, page: str) -> list[base.BrowserRow]:
-        return await self._read_rows(partial(questions.browsers_of, page=page))
+        return await self._run_read(partial(questions.browsers_of, page=page))
 
     async def keep_browser(self, row: base.BrowserRow, *, most: int) -> None:
         await self._write(partial(questions.keep_browser, row=row, most=most))
@@ -291,14 +291,14 @@ class SqlStore(base.Store):
                 await heart
             try:
                 async with asyncio.timeout(CLOSING):
-                    await self._count_left()
+                    await self._leave_store()
             except Exception as error:
                 # The next process that uses the store finds that this one does not run any more, and
                 # recovers what it left.
                 _log.warning("the end of this process could not be recorded in the store: %s", type(error).__name__)
         await self._runner.aclose()
 
-    async def _count_left(self) -> None:
+    async def _leave_store(self) -> None:
         await self._changes.finish()
         await self._owed.pay()
         await self._runner.run(partial(leftovers.record_leaving, host=self.host))
@@ -313,7 +313,7 @@ class SqlStore(base.Store):
         self.news.tell(question)
         return result
 
-    async def _read_rows(self, work: Callable[[Connection], T], patience: float | None = None) -> T:
+    async def _run_read(self, work: Callable[[Connection], T], patience: float | None = None) -> T:
         await self._open()
         return await self._patience.wait(self._runner.run(work, write=False), patience)
 
@@ -328,10 +328,10 @@ class SqlStore(base.Store):
             elif self._heart is None:
                 if not is_own(self.host):
                     self.host = name_process()
-                await self._patience.wait(self._runner.run(self._prepare_change), LISTING)
+                await self._patience.wait(self._runner.run(self._prepare_tables), LISTING)
                 self._heart = asyncio.create_task(self._beating(), name="antiphon-store-lease")
 
-    def _prepare_change(self, connection: Connection) -> None:
+    def _prepare_tables(self, connection: Connection) -> None:
         tables.make_tables(connection)
         self._recover_store(connection)
 

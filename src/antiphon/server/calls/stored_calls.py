@@ -63,7 +63,7 @@ class StoredCalls:
         """Whether a parked copy can take back a call that another process has taken over."""
         return self._comparing is not None
 
-    async def _finish_write(self, operation: Awaitable[T]) -> T:
+    async def _await_store(self, operation: Awaitable[T]) -> T:
         """Wait for the store; a failure is logged, and a peer sees only ``TemporarilyUnavailable``."""
         try:
             return await operation
@@ -75,13 +75,13 @@ class StoredCalls:
     async def claim(self, state: State, run: bytes) -> None:
         """Let one run continue from a round, even twice if its client lost the reply; any other is refused."""
         key = f"antiphon/once/{state.call.hex()}/{state.generation}"
-        added = await self._finish_write(self._store.add(key, run, self._ttl))
-        if not added and await self._finish_write(self._store.get(key)) != run:
+        added = await self._await_store(self._store.add(key, run, self._ttl))
+        if not added and await self._await_store(self._store.get(key)) != run:
             raise outcome_unknown()
 
     async def take(self, state: State, run: bytes) -> None:
         """Make a run that begins at a state the owner of its call, replacing an earlier owner."""
-        await self._finish_write(
+        await self._await_store(
             self._store.put(_owner_key(state.call), _encode_owner(run, state.generation), self._ttl)
         )
 
@@ -96,19 +96,19 @@ class StoredCalls:
             return False
         key, ours = _owner_key(call.id), _encode_owner(call.run, generation)
         for _ in range(_TRIES):
-            owner = await self._finish_write(comparing.get(key))
+            owner = await self._await_store(comparing.get(key))
             if owner is None or _get_run(owner) == call.run:
                 return False
             if int.from_bytes(owner[8:], "big") > generation:
                 # The owner began at a later round.
                 return False
-            if await self._finish_write(comparing.replace(key, ours, self._ttl, expected=owner)):
+            if await self._await_store(comparing.replace(key, ours, self._ttl, expected=owner)):
                 return True
         raise make_refusal()
 
     async def check_not_overtaken(self, call: StoredPart) -> None:
         """Raise ``CallAbandoned`` if another run owns the call."""
-        owner = await self._finish_write(self._store.get(_owner_key(call.id)))
+        owner = await self._await_store(self._store.get(_owner_key(call.id)))
         if owner is not None and _get_run(owner) != call.run:
             raise CallAbandoned("the call went on in another process")
 
@@ -116,7 +116,7 @@ class StoredCalls:
 
     async def find_noted_step(self, call: StoredPart, place: str) -> bytes | None:
         """Return the result of a step from any run of a call; ``None`` if there is none."""
-        blob = await self._finish_write(self._store.get(_step_key(call, place)))
+        blob = await self._await_store(self._store.get(_step_key(call, place)))
         if blob is None:
             return None
         return self._seal.open_bytes(blob, call.bound_to + call.key)
@@ -127,7 +127,7 @@ class StoredCalls:
             log.warning("a step's result of %d bytes is too long to be noted: a replay may take it again", len(value))
             return value
         blob = self._seal.seal_bytes(value, call.bound_to + call.key)
-        if await self._finish_write(self._store.add(_step_key(call, place), blob, self._ttl)):
+        if await self._await_store(self._store.add(_step_key(call, place), blob, self._ttl)):
             return value
         return await self.find_noted_step(call, place) or value
 
@@ -143,11 +143,11 @@ class StoredCalls:
     async def begin_journal(self, call: StoredPart) -> None:
         """Record that a legacy call may be begun again, since what must not be repeated is recorded from now on."""
         blob = self._seal.seal_bytes(b"", call.bound_to + call.id)
-        await self._finish_write(self._store.put(_make_begun_key(call), blob, self._ttl))
+        await self._await_store(self._store.put(_make_begun_key(call), blob, self._ttl))
 
     async def has_journal(self, call: StoredPart) -> bool | None:
         """Return whether a legacy call has a journal of this code and these arguments; ``None`` if it has none."""
-        blob = await self._finish_write(self._store.get(_make_begun_key(call)))
+        blob = await self._await_store(self._store.get(_make_begun_key(call)))
         if blob is None:
             return None
         try:
@@ -161,11 +161,11 @@ class StoredCalls:
     async def put_journal(self, call: StoredPart, generation: int, packed: bytes) -> None:
         """Store the journal of a call as it was when it sent a round."""
         blob = self._seal.seal_bytes(packed, call.bound_to + call.id)
-        await self._finish_write(self._store.put(_journal_key(call.id, generation, call.run), blob, self._ttl))
+        await self._await_store(self._store.put(_journal_key(call.id, generation, call.run), blob, self._ttl))
 
     async def journal(self, state: State, bound_to: bytes) -> bytes:
         """Return the journal of a state that carries none; raises ``InvalidParams`` if the store no longer has it."""
-        blob = await self._finish_write(self._store.get(_journal_key(state.call, state.generation, state.run)))
+        blob = await self._await_store(self._store.get(_journal_key(state.call, state.generation, state.run)))
         if blob is None:
             raise make_refusal()
         return self._seal.open_bytes(blob, bound_to + state.call)

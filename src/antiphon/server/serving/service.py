@@ -415,7 +415,7 @@ class Service:
             peer.watch, session.carries = told, told.carries
         peer.on_notified = self._notify_clients
         peer.on_close = self.subscriptions.close
-        peer.on_end = self._give_up_place
+        peer.on_end = self._forget_connection
         peer.principal, peer.caller = principal, caller
         # Standard input and memory have no headers: the client has started this process, or runs in it.
         peer.is_local = headers is None and principal is None
@@ -494,7 +494,7 @@ class Service:
         reply = await peer.request(peer.session.ask(spec, RequestParams(), None), timeout=_ROOTS)
         return Received(passed_on(reply), read_reply(reply, spec))
 
-    def _give_up_place(self, peer: Connection[ServerSession]) -> None:
+    def _forget_connection(self, peer: Connection[ServerSession]) -> None:
         self.subscriptions.leave(peer)
         self.core.forget(peer)
 

@@ -89,12 +89,12 @@ class _Serving:
     async def serve(self) -> None:
         await self._welcome.wait()
         network = self._network
-        network.on_started, network.on_look, network.give = self._start_serving, self._report, self._give
+        network.on_started, network.on_look, network.give = self._report_ready, self._report, self._give
         await network.serve(sockets=[])
         for task in self._taking:
             task.cancel()
 
-    def _start_serving(self) -> None:
+    def _report_ready(self) -> None:
         signal.signal(signal.SIGINT, _leave_to_parent)
         replicas = self._service.replicas
         assert replicas is not None

@@ -97,7 +97,7 @@ class WorkerLink:
     def start(self, got: Callable[[Message, socket.socket | None], object], over: Callable[[], object]) -> None:
         """Call ``got`` for each message from now on, with its connection if it has one, and ``over`` at the end."""
         self._reading = True
-        asyncio.get_running_loop().add_reader(self._end.fileno(), self._read_frames, got, over)
+        asyncio.get_running_loop().add_reader(self._end.fileno(), self._receive_messages, got, over)
 
     def send(self, message: Message) -> None:
         """Send a message; if there is no room, keep it and those after it in memory until there is."""
@@ -150,7 +150,9 @@ class WorkerLink:
     def _await_room(self) -> None:
         asyncio.get_running_loop().add_writer(self._end.fileno(), self._write)
 
-    def _read_frames(self, got: Callable[[Message, socket.socket | None], object], over: Callable[[], object]) -> None:
+    def _receive_messages(
+        self, got: Callable[[Message, socket.socket | None], object], over: Callable[[], object]
+    ) -> None:
         try:
             data, files, _, _ = socket.recv_fds(self._end, _MAX, _FILES)
         except BlockingIOError:

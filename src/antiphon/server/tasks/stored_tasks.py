@@ -122,7 +122,7 @@ class StoredTasks:
         packed = await self.store.journal(id)
 
         def opened() -> dict[str, JournalEntry]:
-            return {place: _decode_entry(self._open_journal(data, id + place)) for place, data in packed.items()}
+            return {place: _decode_entry(self._unseal_entry(data, id + place)) for place, data in packed.items()}
 
         entries = await self._beside(sum(map(len, packed.values())), opened)
         call = entries.pop(_CALL, None)
@@ -130,7 +130,7 @@ class StoredTasks:
 
     async def unpack_task(self, stored: StoredTask) -> TaskRecord:
         """Read a task of the store."""
-        record = await self._beside(len(stored.data), lambda: _decode(self._open_journal(stored.data, stored.id)))
+        record = await self._beside(len(stored.data), lambda: _decode(self._unseal_entry(stored.data, stored.id)))
         # A lease is renewed without a new version, for all tasks of a process at once.
         lease = stored.due if record.state in HELD else record.lease
         return msgspec.structs.replace(record, version=stored.version, lease=lease)
@@ -161,7 +161,7 @@ class StoredTasks:
     def _seal_data(self, data: bytes, place: str) -> bytes:
         return data if self._seal is None else self._seal.seal_bytes(data, self._server + place.encode())
 
-    def _open_journal(self, data: bytes, place: str) -> bytes:
+    def _unseal_entry(self, data: bytes, place: str) -> bytes:
         return data if self._seal is None else self._seal.open_bytes(data, self._server + place.encode())
 
 

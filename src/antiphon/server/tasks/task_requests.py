@@ -235,7 +235,7 @@ class AwaitedResults:
     async def result(self, request: Request, peer: Peer) -> CallToolResult:
         """Serve ``tasks/result``, which raises the error of a task that failed or was cancelled."""
         params: wire.TaskParams = request.params
-        with self._tasks.news(params.task_id) as news, self._hold_result(params.task_id) as asked:
+        with self._tasks.news(params.task_id) as news, self._hold_asks(params.task_id) as asked:
             waiting = _WaitingResult(self._tasks, asked, request, peer)
             try:
                 while True:
@@ -251,8 +251,8 @@ class AwaitedResults:
                 await waiting.end()
 
     @contextlib.contextmanager
-    def _hold_result(self, id: str) -> Generator[_SentAsks]:
-        asked = self._asked.setdefault(id, _SentAsks(lambda: self._hold_result(id)))
+    def _hold_asks(self, id: str) -> Generator[_SentAsks]:
+        asked = self._asked.setdefault(id, _SentAsks(lambda: self._hold_asks(id)))
         asked.holders += 1
         try:
             yield asked

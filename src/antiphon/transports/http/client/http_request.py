@@ -203,7 +203,7 @@ class Web:
                 (``UNUSABLE``), or the server refused our credentials and more is known than the status.
         """
         if self._access is None:
-            return self._follow_redirect(method, headers, data, url)
+            return self._follow_redirects(method, headers, data, url)
         return self._admit_caller(self._access.begin(), method, headers, data, url, ask=ask)
 
     async def _admit_caller(
@@ -217,7 +217,7 @@ class Web:
         ask: bool,
     ) -> aiohttp.ClientResponse:
         while True:
-            response = await self._follow_redirect(method, headers, data, url, entry)
+            response = await self._follow_redirects(method, headers, data, url, entry)
             entry.answered(response.headers)
             if response.status not in credentials.REFUSING or not await self._let_in(entry, response, ask=ask):
                 return response
@@ -257,7 +257,7 @@ class Web:
             # Stored logins that cannot be read, say: nothing was sent.
             raise HttpFailure(UNUSABLE, f"no request was sent to {self.where}: {error}") from None
 
-    async def _follow_redirect(
+    async def _follow_redirects(
         self,
         method: str,
         headers: Mapping[str, str],
