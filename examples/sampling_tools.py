@@ -32,11 +32,7 @@ def stock(product: str) -> int:
 async def advise(question: str, ctx: Context) -> str:
     """Answer a customer with what the shop has."""
     reply = await ctx.sample(
-        question,
-        system_prompt="You sell hats and scarves.",
-        tools=[stock],
-        result_type=Offer,
-        max_tokens=200,
+        question, system_prompt="You sell hats and scarves.", tools=[stock], result_type=Offer, max_tokens=200
     )
     return f"{reply.value.pieces} x {reply.value.product}, after {reply.turns} turns"
 

@@ -93,16 +93,7 @@ MEANINGS = {
 }
 """Names that more than one module has, because all of them are about the same thing: this."""
 
-NOUNS = {
-    "listing",
-    "logging",
-    "lowering",
-    "pending",
-    "recording",
-    "sampling",
-    "spending",
-    "testing",
-}
+NOUNS = {"listing", "logging", "lowering", "pending", "recording", "sampling", "spending", "testing"}
 """Names that end like a gerund and are words of the field."""
 
 WALKS = {"tools/call": 25, "ctx.sample": 38}

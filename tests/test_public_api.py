@@ -261,11 +261,7 @@ def test_an_import_of_what_is_not_public_would_be_found():
     """From another module, of another name, over several lines, and with another name for it."""
     several = "from antiphon import (\n    Server,\n    Hidden,  # ours\n)\n"
     modules = "    from antiphon.wire.tools import Tool as T\nimport antiphon.gateway\nimport antiphon.cli as c\n"
-    assert _imported(several + modules) - _PUBLIC == {
-        "antiphon.Hidden",
-        "antiphon.wire.tools.Tool",
-        "antiphon.cli",
-    }
+    assert _imported(several + modules) - _PUBLIC == {"antiphon.Hidden", "antiphon.wire.tools.Tool", "antiphon.cli"}
 
 
 _LAZY = [place for place in (*public_surface.PLACES, "antiphon.web") if hasattr(import_module(place), "__getattr__")]

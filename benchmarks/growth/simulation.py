@@ -275,10 +275,7 @@ class Run:
         self.relayed += 1
         part = costs.arrival / 3
         self._work(
-            call,
-            call.at,
-            part,
-            lambda: self._ask_engine(call, costs.lookup, lambda: self._looked_up(call, part)),
+            call, call.at, part, lambda: self._ask_engine(call, costs.lookup, lambda: self._looked_up(call, part))
         )
 
     def _looked_up(self, call: Call, part: float) -> None:

@@ -67,10 +67,5 @@ else:
     import uvicorn
 
     uvicorn.run(
-        server.http_app(),
-        port=int(sys.argv[2]),
-        loop="uvloop",
-        http="httptools",
-        access_log=False,
-        log_level="error",
+        server.http_app(), port=int(sys.argv[2]), loop="uvloop", http="httptools", access_log=False, log_level="error"
     )

@@ -61,11 +61,7 @@ async def test_a_server_asks_a_model_of_the_sdk():
         ),
     ]
     answer = await host_of(model).complete(
-        messages,
-        system_prompt="Be short",
-        tools=[tool],
-        tool_choice=ToolChoice(mode="required"),
-        max_tokens=20,
+        messages, system_prompt="Be short", tools=[tool], tool_choice=ToolChoice(mode="required"), max_tokens=20
     )
     [(system, items, settings, tools, *_)] = model.asked
     assert "Be short" in str(system) + str(items)

@@ -175,11 +175,7 @@ async def check(drive: Drive, case: str, revision: str) -> None:
     rules = [Rule(effect="allow", kind="sampling")] + ([] if asks else [Rule(effect="allow", kind="tool")])
     budget = Budget(total=Cap(tokens=1)) if case == "budget" else Budget()
     host = Host(
-        Scripted(["a warm hat"]),
-        policy=Policy(rules=tuple(rules)),
-        reviewer=person,
-        store=MemoryStore(),
-        budget=budget,
+        Scripted(["a warm hat"]), policy=Policy(rules=tuple(rules)), reviewer=person, store=MemoryStore(), budget=budget
     )
     client = Client(make_server(carried), sampling=host, elicitation=host.elicit, revision=revision)
     name, arguments = TOOLS[case]

@@ -126,8 +126,7 @@ async def test_the_framework_can_decide_and_the_audit_has_both():
 
 
 @pytest.mark.parametrize(
-    ("decision", "expected"),
-    [(ToolApproved(override_args={"product": "cap"}), ["cap"]), (ToolDenied("no"), [])],
+    ("decision", "expected"), [(ToolApproved(override_args={"product": "cap"}), ["cap"]), (ToolDenied("no"), [])]
 )
 async def test_the_frameworks_user_may_edit_or_refuse(decision: Any, expected: list[str]):
     """What runs is what was approved."""

@@ -108,11 +108,7 @@ def test_a_variable_of_ours_goes_to_no_address_unasked(folder: Path, monkeypatch
 
 @pytest.mark.parametrize(("line", "is_trusted"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)])
 def test_at_a_terminal_the_file_is_shown_and_asked_about(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    line: str,
-    is_trusted: bool,
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, is_trusted: bool
 ):
     """Once, with what it starts and what it is given; nothing is chosen for the person."""
     monkeypatch.setenv("KEY", "secret")

@@ -156,10 +156,7 @@ async def test_over_ssh_the_address_is_pasted(tmp_path: Path):
     """As a new user would try it: the call asks to sign in, and prints its result."""
     async with protected() as resource:
         child = await asyncio.to_thread(
-            at_terminal,
-            *("call", resource.url, "echo"),
-            SSH_CONNECTION="here",
-            XDG_STATE_HOME=str(tmp_path),
+            at_terminal, *("call", resource.url, "echo"), SSH_CONNECTION="here", XDG_STATE_HOME=str(tmp_path)
         )
         await asyncio.to_thread(child.expect, r"(http://127.0.0.1:\d+/authorize\?\S+)")
         address = child.match[1]
@@ -189,10 +186,7 @@ async def test_with_a_browser_the_call_goes_on_by_itself(tmp_path: Path):
     async with protected() as resource:
         for _ in range(2):
             child = await asyncio.to_thread(
-                at_terminal,
-                *("call", resource.url, "echo"),
-                BROWSER=str(browser),
-                XDG_STATE_HOME=str(tmp_path),
+                at_terminal, *("call", resource.url, "echo"), BROWSER=str(browser), XDG_STATE_HOME=str(tmp_path)
             )
             await asyncio.to_thread(child.expect, "done")
             assert await asyncio.to_thread(ended, child) == 0

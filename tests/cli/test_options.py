@@ -34,10 +34,7 @@ def test_the_help_names_the_revisions(cli: Cli):
 
 def test_headers_are_read_as_they_are_sent():
     """The value may have colons, and spaces around it do not count."""
-    assert Reach(header=["A:b", "Authorization: Bearer x:y "]).headers == {
-        "A": "b",
-        "Authorization": "Bearer x:y",
-    }
+    assert Reach(header=["A:b", "Authorization: Bearer x:y "]).headers == {"A": "b", "Authorization": "Bearer x:y"}
     assert Reach().headers is None
 
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["FORM", "Waiting", "editor", "waiting"]
 
 FORM = ElicitRequestParams.form(
-    "Who?",
-    {"properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 7}}, "required": ["name"]},
+    "Who?", {"properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 7}}, "required": ["name"]}
 )
 
 

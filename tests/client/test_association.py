@@ -95,10 +95,7 @@ async def test_calls_cancelled_at_once_take_no_other_with_them(passes: int) -> N
 
 
 Json = dict[str, Any]
-ASKED: Json = {
-    "messages": [{"role": "user", "content": {"type": "text", "text": "?"}}],
-    "maxTokens": 5,
-}
+ASKED: Json = {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 5}
 
 
 class LateServer:
@@ -174,10 +171,7 @@ async def test_an_ask_of_a_cancelled_call_is_no_ask_of_the_only_open_one() -> No
         seen.append(origin)
         return "yes"
 
-    async with (
-        running(server) as host,
-        Client(f"http://{host}/mcp", sampling=answer, revision="2025-11-25") as client,
-    ):
+    async with running(server) as host, Client(f"http://{host}/mcp", sampling=answer, revision="2025-11-25") as client:
         cancelled = asyncio.create_task(client.call_tool("cancelled"))
         await server.begun.wait()
         server.begun.clear()

@@ -75,12 +75,7 @@ async def test_a_file_that_is_not_named_is_not_read(path):
 
 
 @pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        (BODY.replace(b"Body", b"Evil"), "digest"),
-        (BODY + b"More.\n", "and not"),
-        (b"", "and not"),
-    ],
+    ("body", "why"), [(BODY.replace(b"Body", b"Evil"), "digest"), (BODY + b"More.\n", "and not"), (b"", "and not")]
 )
 async def test_other_bytes_are_refused(body, why):
     """By their digest, or already by their size."""

@@ -9,14 +9,7 @@ from msgspec import Raw
 
 from antiphon.channel import Frame
 from antiphon.engine.connection import LATER
-from antiphon.errors import (
-    InternalError,
-    InvalidParams,
-    InvalidRequest,
-    PeerError,
-    Rejected,
-    RemoteProtocolError,
-)
+from antiphon.errors import InternalError, InvalidParams, InvalidRequest, PeerError, Rejected, RemoteProtocolError
 from antiphon.wire.content import AudioContent
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, REVISIONS
 from antiphon.wire.tools import CallToolResult, ListToolsResult

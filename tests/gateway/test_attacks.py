@@ -61,11 +61,7 @@ async def test_notifications_with_foreign_tokens_and_ids_reach_no_other_call(rev
     """Progress, cancellations and answers belong to the connection that they come by."""
     server, heard = good(), []
     gateway = Gateway({"good": server, "evil": Evil()}, Host(Scripted([]), policy=ALLOW, reviewer=None))
-    async with (
-        Client(gateway.server, revision=revision) as client,
-        asyncio.timeout(60),
-        asyncio.TaskGroup() as group,
-    ):
+    async with Client(gateway.server, revision=revision) as client, asyncio.timeout(60), asyncio.TaskGroup() as group:
         reading = group.create_task(
             client.call_tool("good__read", progress=lambda _n, _total, message: heard.append(message))
         )

@@ -72,10 +72,7 @@ async def test_what_cannot_be_subscribed_to_is_refused(server_era: str):
     async with Client(gateway.server, revision=ERAS[0]) as client:
         with pytest.raises(ResourceNotFound):
             await client.listen(uris=["y://1"]).__aenter__()
-    async with (
-        Client(gateway.server, revision=ERAS[1]) as client,
-        client.listen(uris=["y://1", "x://1"]) as changes,
-    ):
+    async with Client(gateway.server, revision=ERAS[1]) as client, client.listen(uris=["y://1", "x://1"]) as changes:
         assert changes.honoured.resource_subscriptions == ["x://1"]
 
 

@@ -10,18 +10,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import InternalError, InvalidParams, Rejected
-from antiphon.host import (
-    Approve,
-    Edit,
-    Host,
-    Limits,
-    MemoryStore,
-    Queue,
-    ReviewItem,
-    Scripted,
-    digest,
-    open_store,
-)
+from antiphon.host import Approve, Edit, Host, Limits, MemoryStore, Queue, ReviewItem, Scripted, digest, open_store
 from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models.choice import make_chooser
 from antiphon.host.models.models import Models
@@ -29,11 +18,7 @@ from antiphon.host.review.queue import Mismatch
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ToolUseContent
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.sampling import (
-    CreateMessageResult,
-    ModelHint,
-    ModelPreferences,
-)
+from antiphon.wire.sampling import CreateMessageResult, ModelHint, ModelPreferences
 from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import Person, approve, host_reason, origin, request
 

@@ -10,20 +10,11 @@ import msgspec
 import pytest
 
 from antiphon.errors import InternalError, InvalidParams
-from antiphon.host import (
-    Host,
-    Redaction,
-    Scripted,
-    open_store,
-)
+from antiphon.host import Host, Redaction, Scripted, open_store
 from antiphon.host.checks.redact import RedactionMode
 from antiphon.wire.content import ImageContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.sampling import (
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    SamplingMessage,
-)
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 from antiphon.wire.tools import Tool
 from tests.host.asks import Person, approve, host_reason, origin, request, says
 

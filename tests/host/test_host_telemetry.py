@@ -127,8 +127,7 @@ async def test_a_model_of_a_catalogue_is_told_as_its_vendor_calls_it():
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
-    [(ProviderFailure("rate-limit", SECRET), "rate-limit"), (ValueError(SECRET), "ValueError")],
+    ("error", "kind"), [(ProviderFailure("rate-limit", SECRET), "rate-limit"), (ValueError(SECRET), "ValueError")]
 )
 async def test_a_failure_is_told_by_its_kind(error: Exception, kind: str):
     """Its text may repeat the request."""

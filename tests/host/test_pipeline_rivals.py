@@ -74,12 +74,7 @@ async def test_the_first_can_be_chosen():
 async def test_an_answer_that_is_reviewed_can_be_compared_too():
     """It stays, and the other one is shown beside it; to try again discards both."""
     provider = Provider()
-    person = Person(
-        approve,
-        lambda item: Regenerate(model="dear", beside=True),
-        lambda item: Regenerate(),
-        approve,
-    )
+    person = Person(approve, lambda item: Regenerate(model="dear", beside=True), lambda item: Regenerate(), approve)
     result = await Host(provider, reviewer=person, review_response="always")(request(), origin())
     assert [each[0] for each in provider.asked] == ["cheap", "dear", "cheap"]
     assert (person.shown[2].result.text, person.shown[2].rival.result.text) == ("cheap 1", "dear 2")

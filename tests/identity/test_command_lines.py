@@ -225,10 +225,7 @@ def test_a_module_that_appears_in_the_folder_is_another_server(here: Path, progr
     assert identity_of(["python", "-m", "shop"]) != before
 
 
-@pytest.mark.parametrize(
-    "name",
-    VARIABLES,
-)
+@pytest.mark.parametrize("name", VARIABLES)
 def test_variables_that_choose_code_make_another_server(here: Path, programs: Path, name: str):
     """Set by an entry; also by ``env`` in its command line."""
     words = ["python", str(here / "server.py")]

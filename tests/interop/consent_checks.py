@@ -8,15 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from antiphon.host import (
-    Answer,
-    Approve,
-    Deny,
-    EditCall,
-    Mismatch,
-    ToolItem,
-    digest,
-)
+from antiphon.host import Answer, Approve, Deny, EditCall, Mismatch, ToolItem, digest
 from antiphon.host.review.like_calls import read_likenesses, write_condition
 from antiphon.host.review.review import UNBOUNDED
 from antiphon.host.store.base import BlockRow

@@ -11,13 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from antiphon.host import (
-    Approve,
-    Queue,
-    ToolItem,
-    digest,
-    open_store,
-)
+from antiphon.host import Approve, Queue, ToolItem, digest, open_store
 from antiphon.host.review.question import Question
 from antiphon.host.store.chain import RecordSearch
 from tests.interop.peers import HERE, PROGRAMS, Peers

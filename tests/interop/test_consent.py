@@ -14,14 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.host import (
-    AlreadyDecided,
-    Approve,
-    Audit,
-    Deny,
-    Mismatch,
-    digest,
-)
+from antiphon.host import AlreadyDecided, Approve, Audit, Deny, Mismatch, digest
 from antiphon.wire.tools import CallToolRequestParams
 from tests.interop.consent_checks import CHECKS, check
 from tests.interop.consent_desk import ERAS, Agent, Desk, Outcome

@@ -27,11 +27,7 @@ def host() -> Answerer:
 async def client(peers: Peers, host: Answerer) -> AsyncIterator[Client]:
     """Connect once, with everything on offer."""
     async with Client(
-        peers.everything,
-        sampling=host.sample,
-        elicitation=host.elicit,
-        roots=["file:///project"],
-        on_log=host.log,
+        peers.everything, sampling=host.sample, elicitation=host.elicit, roots=["file:///project"], on_log=host.log
     ) as connected:
         yield connected
 

@@ -84,9 +84,5 @@ def asking(server: list[str], revision: str) -> Client:
     """Make a client that answers everything, of a server behind the gateway."""
     user = Answerer()
     return Client(
-        [*GATEWAY, *server],
-        sampling=user.sample,
-        elicitation=user.elicit,
-        roots=["file:///project"],
-        revision=revision,
+        [*GATEWAY, *server], sampling=user.sample, elicitation=user.elicit, roots=["file:///project"], revision=revision
     )

@@ -165,11 +165,7 @@ async def install(home: Home, host: str) -> None:
 
 async def list_once(home: Home, *options: str) -> None:
     """Have the lists of the servers kept on disk, as an earlier session leaves them."""
-    async with (
-        asyncio.timeout(PATIENCE),
-        behind(home, *options) as client,
-        client.listen(tools=True) as changes,
-    ):
+    async with asyncio.timeout(PATIENCE), behind(home, *options) as client, client.listen(tools=True) as changes:
         # On a busy machine the server may have started after the first list.
         while "shop__describe" not in [tool.name async for tool in client.tools()]:
             await anext(changes)

@@ -47,9 +47,7 @@ SERVERS = {
     "playwright": RealServer("playwright-mcp", "browser_close"),
     "context7": RealServer("context7-mcp", "resolve-library-id", {"libraryName": "x", "query": "x"}),
     "time": RealServer(
-        "mcp-server-time",
-        "convert_time",
-        {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"},
+        "mcp-server-time", "convert_time", {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
     ),
     "git": RealServer("mcp-server-git", "git_branch", {"repo_path": "FOLDER", "branch_type": "local"}),
     "fetch": RealServer("mcp-server-fetch", "fetch", {"url": OFFLINE}),

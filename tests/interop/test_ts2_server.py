@@ -42,12 +42,7 @@ async def client(request: pytest.FixtureRequest, peers: Peers, address: str, hos
     transport, revision = request.param
     target = [*peers.ts2_server, "stdio"] if transport == "stdio" else address
     async with Client(
-        target,
-        sampling=host.sample,
-        elicitation=host.elicit,
-        roots=["file:///project"],
-        revision=revision,
-        timeout=20,
+        target, sampling=host.sample, elicitation=host.elicit, roots=["file:///project"], revision=revision, timeout=20
     ) as connected:
         assert connected.revision == revision
         yield connected

@@ -85,11 +85,7 @@ def test_a_missing_member_of_a_model_is_missing():
 )
 def test_jsonschema_reports_name_the_place(instance, sentence):
     """The message is the library's, the place is in our form."""
-    schema = {
-        "type": "object",
-        "properties": {"a": {"type": "array", "items": {"type": "integer"}}},
-        "required": ["q"],
-    }
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}, "required": ["q"]}
     with pytest.raises(jsonschema_rs.ValidationError) as caught:
         jsonschema_rs.validate(schema, instance)
     assert describe_mismatch(caught.value).sentence() == sentence

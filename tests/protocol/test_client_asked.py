@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import (
-    InvalidParams,
-    RemoteProtocolError,
-)
+from antiphon.errors import InvalidParams, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Replied, Request
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, RequestParams, SamplingCapability

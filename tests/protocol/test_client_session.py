@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import (
-    LocalProtocolError,
-    MethodNotFound,
-    NotInRevision,
-    PeerError,
-    RemoteProtocolError,
-)
+from antiphon.errors import LocalProtocolError, MethodNotFound, NotInRevision, PeerError, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession, is_modern_error
 from antiphon.protocol.session import Phase
 from antiphon.wire.common import ClientCapabilities, RequestParams

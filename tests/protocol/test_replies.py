@@ -57,11 +57,7 @@ def test_a_result_that_cannot_be_encoded_leaves_the_request_open():
 
 
 @pytest.mark.parametrize(
-    "error",
-    [
-        Rejected("no", data={"reason": object()}),
-        InvalidParams("a set of lists", data=object()),
-    ],
+    "error", [Rejected("no", data={"reason": object()}), InvalidParams("a set of lists", data=object())]
 )
 def test_an_error_that_cannot_be_encoded_becomes_an_internal_error(error: PeerError):
     """A handler's own data never costs the peer its reply."""

@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import (
-    InvalidParams,
-    LocalProtocolError,
-    NotInRevision,
-)
+from antiphon.errors import InvalidParams, LocalProtocolError, NotInRevision
 from antiphon.protocol.events import Answered, Ignored, Replied, Request
 from antiphon.protocol.session import ALLOWED_BEFORE_READY, TRANSITIONS, PeerSession, Phase, shorten_text
 from antiphon.wire.common import NotificationParams, RequestMeta

@@ -13,13 +13,7 @@ from antiphon.errors import ClusterUnavailable, InvalidParams
 from antiphon.replicas.engines.memory import MemoryCluster
 from antiphon.replicas.engines.tallies import Tallies
 from antiphon.replicas.http import records, relay
-from antiphon.replicas.http.records import (
-    KnownHomes,
-    ReplicaCommons,
-    SessionRecord,
-    SessionRecords,
-    SharedEvents,
-)
+from antiphon.replicas.http.records import KnownHomes, ReplicaCommons, SessionRecord, SessionRecords, SharedEvents
 from antiphon.replicas.http.relay import Cut, Relays, give_up
 from antiphon.transports.http.server.asgi import Http, send_unavailable
 from tests.support.network import until

@@ -48,10 +48,7 @@ _OVERTAKES = "each message is a POST of its own: of two that are sent at once ei
 _NO_REPLY = "HTTP answers it with a status and a body, and there is no request that our channel could give it to"
 
 LEFT_OUT: dict[str, dict[str, str]] = {
-    "sse": {
-        "An id in use.": _OVERTAKES,
-        "An id in use, and its cancellation.": _OVERTAKES,
-    },
+    "sse": {"An id in use.": _OVERTAKES, "An id in use, and its cancellation.": _OVERTAKES},
     "http": {
         "p0": "there is no session yet: HTTP answers 400, also where a ping would be served",
         "An id in use.": _OVERTAKES,

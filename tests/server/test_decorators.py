@@ -139,11 +139,7 @@ def test_a_function_is_added_without_a_decorator() -> None:
             {},
             r"needs its handler: server.add_tool\(tool, handler\)",
         ),
-        (
-            (Tool(name="t", input_schema={"type": "object"}), str),
-            {"title": "T"},
-            "says this itself: leave out title",
-        ),
+        ((Tool(name="t", input_schema={"type": "object"}), str), {"title": "T"}, "says this itself: leave out title"),
         ((str, str), {}, "takes no handler"),
     ],
 )

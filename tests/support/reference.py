@@ -81,12 +81,7 @@ GENERATED = "<!-- Written by `python -m tests.support.reference` out of the docs
 
 def cli_page() -> str:
     """Write the help of every command, and of each within it."""
-    parts = [
-        "# Command line",
-        GENERATED,
-        CLI_WORDS,
-        f"```text\n{_help()}```",
-    ]
+    parts = ["# Command line", GENERATED, CLI_WORDS, f"```text\n{_help()}```"]
     for name in COMMANDS:
         parts += [f"## antiphon {name}", f"```text\n{_help(name)}```"]
         for part in _parts(name):

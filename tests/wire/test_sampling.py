@@ -22,12 +22,7 @@ A, B = TextContent.of("a"), TextContent.of("b")
 
 @pytest.mark.parametrize(
     ("content", "blocks", "text"),
-    [
-        (A, [A], "a"),
-        ([A, B], [A, B], "a\nb"),
-        ([], [], ""),
-        (UnknownContent("x", {}), [UnknownContent("x", {})], ""),
-    ],
+    [(A, [A], "a"), ([A, B], [A, B], "a\nb"), ([], [], ""), (UnknownContent("x", {}), [UnknownContent("x", {})], "")],
 )
 def test_content_is_a_block_or_a_list(content, blocks, text):
     """Both are read alike, and written as they were."""

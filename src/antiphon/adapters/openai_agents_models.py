@@ -70,9 +70,7 @@ def _read_settings(body: dict[str, Any]) -> ModelSettings:
     choice: Any = body.get("tool_choice")
     chosen: Any = choice if isinstance(choice, str | None) else choice["name"]
     return ModelSettings(
-        max_tokens=body.get("max_output_tokens"),
-        temperature=body.get("temperature"),
-        tool_choice=chosen,
+        max_tokens=body.get("max_output_tokens"), temperature=body.get("temperature"), tool_choice=chosen
     )
 
 

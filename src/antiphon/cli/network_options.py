@@ -167,11 +167,7 @@ def _resource_server(accepts: AccessTokens, environ: Mapping[str, str]) -> Resou
     ]
     audience = accepts.audience or accepts.url or ""
     return ResourceServer(
-        issuers,
-        audience,
-        url=accepts.url,
-        scopes=accepts.scopes,
-        dpop=DPoP(required=True) if accepts.dpop else None,
+        issuers, audience, url=accepts.url, scopes=accepts.scopes, dpop=DPoP(required=True) if accepts.dpop else None
     )
 
 

@@ -54,10 +54,7 @@ class Rounds:
     """
 
     def __init__(
-        self,
-        link: ServerLink,
-        tool_calls: ToolCalls,
-        timeout: Callable[[float | UnsetType | None], float | None],
+        self, link: ServerLink, tool_calls: ToolCalls, timeout: Callable[[float | UnsetType | None], float | None]
     ) -> None:
         self._link = link
         self._tool_calls = tool_calls

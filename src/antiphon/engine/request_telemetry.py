@@ -54,11 +54,7 @@ _peek = msgspec.json.Decoder(_NamePeek).decode
 
 
 def make_watch(
-    channel: object,
-    *,
-    over: str | None = None,
-    url: str | None = None,
-    knows: Callable[[str, str], bool] | None = None,
+    channel: object, *, over: str | None = None, url: str | None = None, knows: Callable[[str, str], bool] | None = None
 ) -> ConnectionWatch | None:
     """Return the telemetry of a connection; ``None`` if none is configured.
 
@@ -82,11 +78,7 @@ class ConnectionWatch:
     """Reports the requests on one connection."""
 
     def __init__(
-        self,
-        telemetry: Telemetry,
-        channel: object,
-        where: Attributes,
-        knows: Callable[[str, str], bool] | None,
+        self, telemetry: Telemetry, channel: object, where: Attributes, knows: Callable[[str, str], bool] | None
     ) -> None:
         self._telemetry = telemetry
         self._channel = channel

@@ -434,12 +434,7 @@ async def _ask_server(
 
 
 async def _send_request(
-    upstream: Upstream,
-    request: ServerRequest,
-    params: Any,
-    received: Received | None = None,
-    *,
-    tasks: bool = False,
+    upstream: Upstream, request: ServerRequest, params: Any, received: Received | None = None, *, tasks: bool = False
 ) -> Received:
     """Send a request to its server and return the result, both with all members, known or not."""
     about = request.ctx.request

@@ -173,10 +173,7 @@ class Host:
         return await pipeline.answer_sampling(self._desk_for(*origin.identities), params, origin)
 
     async def answer(
-        self,
-        params: CreateMessageRequestParams,
-        origin: Origin,
-        flow: Callable[[str], object] | None = None,
+        self, params: CreateMessageRequestParams, origin: Origin, flow: Callable[[str], object] | None = None
     ) -> Completion:
         """Answer a sampling request as calling the host does, and return the usage and the model as well.
 

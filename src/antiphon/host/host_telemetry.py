@@ -41,10 +41,7 @@ _CALLED = {
 
 
 def watch_completion(
-    completing: Awaitable[Completion],
-    provider: Provider,
-    params: CreateMessageRequestParams,
-    model: str | None,
+    completing: Awaitable[Completion], provider: Provider, params: CreateMessageRequestParams, model: str | None
 ) -> Awaitable[Completion]:
     """Wait for a provider; report how long it took, and its tokens. ``model``: ``None`` for the provider's own."""
     telemetry = find_current_telemetry()
@@ -88,20 +85,11 @@ def watch_embeddings(making: Awaitable[Embedded], provider: Provider, model: str
 
 
 async def _measure_work(
-    telemetry: Telemetry,
-    working: Awaitable[Made],
-    name: str,
-    provider: Provider,
-    model: str | None,
-    asked: Attributes,
+    telemetry: Telemetry, working: Awaitable[Made], name: str, provider: Provider, model: str | None, asked: Attributes
 ) -> Made:
     """Report how long the provider works, and what it has made. ``asked``: what was asked for, beside the model."""
     vendor, called = _find_vendor(provider, model)
-    labels: Attributes = {
-        "gen_ai.operation.name": name,
-        "gen_ai.provider.name": vendor,
-        "gen_ai.request.model": called,
-    }
+    labels: Attributes = {"gen_ai.operation.name": name, "gen_ai.provider.name": vendor, "gen_ai.request.model": called}
     operation = telemetry.begin(f"{name} {called}", "client", {**labels, **asked})
     with operation.watched(lambda error: _end_operation(telemetry, operation, labels, _kind_of(error))):
         made = await working

@@ -53,11 +53,7 @@ class _Dialect(Protocol):
     def stream(self, asked: DialectRequest) -> Writer: ...
 
 
-_DIALECTS: Mapping[str, _Dialect] = {
-    "/chat/completions": Chat(),
-    "/responses": Responses(),
-    "/messages": Messages(),
-}
+_DIALECTS: Mapping[str, _Dialect] = {"/chat/completions": Chat(), "/responses": Responses(), "/messages": Messages()}
 
 
 class App:

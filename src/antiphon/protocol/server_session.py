@@ -226,10 +226,7 @@ class ServerSession(PeerSession):
         return event
 
     def log(
-        self,
-        params: LoggingMessageNotificationParams,
-        request: Request | None = None,
-        original: Received | None = None,
+        self, params: LoggingMessageNotificationParams, request: Request | None = None, original: Received | None = None
     ) -> bytes | None:
         """Encode a log message, or return ``None`` if the client does not want it. ``original``: see ``notify``.
 

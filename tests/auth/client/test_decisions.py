@@ -6,13 +6,7 @@ import pytest
 from yarl import URL
 
 from antiphon.auth.client.addresses import checked_address
-from antiphon.auth.client.authorization_code import (
-    Expected,
-    authorization_address,
-    check_pkce,
-    code_in,
-    read_redirect,
-)
+from antiphon.auth.client.authorization_code import Expected, authorization_address, check_pkce, code_in, read_redirect
 from antiphon.auth.client.discovery import (
     FoundServer,
     check_server,

@@ -231,12 +231,7 @@ async def test_a_broader_scope_includes_narrower_ones():
             {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": "A"}},
             "prompts:use",
         ),
-        (
-            "subscriptions/listen",
-            None,
-            {"notifications": {"resourceSubscriptions": ["shop://stock"]}},
-            "stock:read",
-        ),
+        ("subscriptions/listen", None, {"notifications": {"resourceSubscriptions": ["shop://stock"]}}, "stock:read"),
     ],
 )
 async def test_every_feature_has_its_scopes(method, name, params, required):

@@ -192,8 +192,7 @@ def test_an_answer_by_hand_takes_the_same_shapes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "given"),
-    [("sampling/createMessage", {}), ("elicitation/create", "yes"), ("roots/list", "file:///a")],
+    ("method", "given"), [("sampling/createMessage", {}), ("elicitation/create", "yes"), ("roots/list", "file:///a")]
 )
 def test_an_answer_of_another_shape_is_refused(method: str, given: object) -> None:
     """Before anything is sent."""

@@ -80,11 +80,7 @@ FAR = ServerEntry(url="https://x.y/mcp", headers={"A": "b"})
             '{"mcp": {"shop": {"command": ["npx", "-y", "shop"], "environment": {"KEY": "1"}, "enabled": true}}}',
             {"shop": SHOP},
         ),
-        (
-            "codex.toml",
-            CODEX,
-            {"shop": SHOP, "far": FAR},
-        ),
+        ("codex.toml", CODEX, {"shop": SHOP, "far": FAR}),
     ],
 )
 def test_the_files_of_other_hosts_are_read_as_they_are(name: str, text: str, servers: dict[str, ServerEntry]):

@@ -160,9 +160,7 @@ def chosen(catalogue, ask, *, without=None, order_of=None) -> Selection:
     needs, hints, priorities, host = ask
     kept = tuple(model for model in (order_of or models) if model.name != without)
     left = ModelCatalogue(
-        kept,
-        default=None if default == without else default,
-        order=tuple(name for name in order if name != without),
+        kept, default=None if default == without else default, order=tuple(name for name in order if name != without)
     )
     return select_model(needs, wishes(hints, priorities), left, **host)
 

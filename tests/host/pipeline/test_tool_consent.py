@@ -127,10 +127,7 @@ async def _redefine(store: Store, identity: str) -> None:
 async def test_what_another_process_has_said_since_the_last_call_counts(said, reason: str, tmp_path: Path):
     """Although nothing is read before a call that was allowed: the transaction that records it finds out."""
     rules = Policy(rules=(Rule(effect="allow", kind="tool"),))
-    async with (
-        aclosing(open_store(tmp_path / "host.db")) as ours,
-        aclosing(open_store(tmp_path / "host.db")) as theirs,
-    ):
+    async with aclosing(open_store(tmp_path / "host.db")) as ours, aclosing(open_store(tmp_path / "host.db")) as theirs:
         host = Host(reviewer=None, policy=rules, store=ours)
         assert await host.confirm(call(), asked("1"))
         assert await host.confirm(call(), asked("2"))

@@ -35,10 +35,7 @@ def connected(command: list[str]) -> Any:
 
 async def main(command: list[str]) -> None:
     """Call, look until the server wants something, and wait for the result; then cancel another one."""
-    async with (
-        connected(command) as (read, write, *_),
-        ClientSession(read, write, sampling_callback=sample) as session,
-    ):
+    async with connected(command) as (read, write, *_), ClientSession(read, write, sampling_callback=sample) as session:
         await session.initialize()
         task = (await session.experimental.call_tool_as_task("publish", {}, ttl=60_000)).task
         statuses = [task.status]

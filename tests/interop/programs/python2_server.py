@@ -12,15 +12,7 @@ import warnings
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
-from mcp.server.mcpserver import (
-    AcceptedElicitation,
-    Context,
-    Elicit,
-    ElicitationResult,
-    ListRoots,
-    Resolve,
-    Sample,
-)
+from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, ListRoots, Resolve, Sample
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp.types import (

@@ -11,10 +11,7 @@ from antiphon.protocol.http.param_headers import HeaderParam
 from antiphon.protocol.http.rules import HttpRefusal, status_of
 from antiphon.wire.envelope import decode_envelope
 
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 
 PARAMETERS = {"echo": [HeaderParam("Mcp-Param-Region", ("region",)), HeaderParam("Mcp-Param-Deep", ("a", "b"))]}
 

@@ -155,11 +155,7 @@ def test_completers_and_choices_count(completions):
 
 
 @pytest.mark.parametrize(
-    ("function", "problem"),
-    [
-        (lambda: ["x"], "a completer takes"),
-        (lambda a, b, c: [a, b, c], "a completer takes"),
-    ],
+    ("function", "problem"), [(lambda: ["x"], "a completer takes"), (lambda a, b, c: [a, b, c], "a completer takes")]
 )
 def test_a_function_that_cannot_complete_is_refused(completions, function, problem):
     """When it is added."""

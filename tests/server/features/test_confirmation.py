@@ -74,8 +74,7 @@ async def test_the_user_is_asked_before_the_tool_runs(revision: str) -> None:
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize(
-    "answer",
-    [{"action": "decline"}, {"action": "cancel"}, {"action": "accept", "content": {"confirm": False}}],
+    "answer", [{"action": "decline"}, {"action": "cancel"}, {"action": "accept", "content": {"confirm": False}}]
 )
 async def test_without_a_clear_yes_nothing_runs(revision: str, answer: Json) -> None:
     """Declined, closed, or a form that says no."""

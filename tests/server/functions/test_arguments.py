@@ -120,11 +120,7 @@ def test_every_kind_of_type_is_read(annotation, data, value):
             "items[1].price",
         ),
         ('{"product": "a", "items": [{}]}', 'missing argument "items[0].price"', "items[0].price"),
-        (
-            '{"product": "a", "items": [], "cuont": 1}',
-            'unknown argument "cuont"; did you mean "count"?',
-            "cuont",
-        ),
+        ('{"product": "a", "items": [], "cuont": 1}', 'unknown argument "cuont"; did you mean "count"?', "cuont"),
         (
             '{"product": "a", "items": [], "size": "m"}',
             'argument "size": invalid enum value \'m\', expected one of "s", "l"',

@@ -55,10 +55,7 @@ async def first_status(place: str, **headers: str) -> int:
     """Make a tool call by hand and return its status."""
     import aiohttp
 
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "whose", "_meta": meta}}
     sent = {
         "accept": "application/json, text/event-stream",

@@ -16,11 +16,7 @@ from antiphon.server import MemoryTaskStore, TaskOptions
 from antiphon.server.serving.run import MAX_WORKERS
 from tests.support.started_workers import PATIENCE, started
 
-LEGACY = {
-    "Accept": "application/json, text/event-stream",
-    "MCP-Protocol-Version": "2025-11-25",
-    "Connection": "close",
-}
+LEGACY = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25", "Connection": "close"}
 
 
 async def opened_at(http: aiohttp.ClientSession, url: str) -> dict[str, str]:
@@ -141,8 +137,7 @@ def test_a_number_of_workers_that_cannot_be_is_refused(workers: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("transport", "message"),
-    [("stdio", "over stdio each client"), ("sse", "lives in one process")],
+    ("transport", "message"), [("stdio", "over stdio each client"), ("sse", "lives in one process")]
 )
 def test_what_needs_one_process_is_refused_with_the_remedy(transport: str, message: str) -> None:
     """A client may reach any worker, also within one session."""

@@ -43,12 +43,7 @@ class Fetch:
     """The HTTP requests of one sign-in; made by ``open_fetch``."""
 
     def __init__(
-        self,
-        boundary: Boundary,
-        bounded: ClientSession,
-        free: ClientSession,
-        proxy: str | None,
-        named: frozenset[str],
+        self, boundary: Boundary, bounded: ClientSession, free: ClientSession, proxy: str | None, named: frozenset[str]
     ) -> None:
         self._boundary = boundary
         self._bounded = bounded
@@ -160,8 +155,5 @@ async def open_fetch(
 
 def _open_session(connector: TCPConnector) -> ClientSession:
     return ClientSession(
-        connector=connector,
-        cookie_jar=DummyCookieJar(),
-        timeout=ClientTimeout(total=None),
-        max_headers=_MAX_HEADERS,
+        connector=connector, cookie_jar=DummyCookieJar(), timeout=ClientTimeout(total=None), max_headers=_MAX_HEADERS
     )

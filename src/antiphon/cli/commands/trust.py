@@ -17,7 +17,7 @@ from antiphon.host.config.trust import Trust, Trusted
 commands = CommandGroup(
     help="Decide which server files of projects may be used.\n\n"
     "A file such as .mcp.json came with a project: nothing of it is started, and no variable is filled in, before you "
-    "trust it as it is. When it changes, you are asked again.",
+    "trust it as it is. When it changes, you are asked again."
 )
 
 Files = Annotated[list[Path], "FILE...: The files, such as .mcp.json."]
@@ -41,11 +41,7 @@ def list_(*, as_json: Json = False) -> int:
 
 
 @commands.command()
-def add(
-    files: Files,
-    *,
-    environment: bool = False,
-) -> int:
+def add(files: Files, *, environment: bool = False) -> int:
     """Trust files as they are now, and show what they may start and what they are given.
 
     Usage:

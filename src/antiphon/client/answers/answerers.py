@@ -26,12 +26,7 @@ from antiphon.wire.envelope import encode_value
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.roots import ListRootsResult, Root
-from antiphon.wire.sampling import (
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    check_conversation,
-    check_counts,
-)
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, check_conversation, check_counts
 
 Sampler = Callable[[CreateMessageRequestParams, Origin], Awaitable[str | CreateMessageResult]]
 """Answers a sampling request; a string is a text answer. Raises ``Rejected`` to refuse."""

@@ -195,12 +195,7 @@ def _decide_flow(policy: Policy, params: Asked, origin: Origin, situation: Situa
 
 
 def explain(
-    policy: Policy,
-    params: Asked,
-    origin: Origin,
-    *,
-    headless: bool = False,
-    situation: Situation | None = None,
+    policy: Policy, params: Asked, origin: Origin, *, headless: bool = False, situation: Situation | None = None
 ) -> list[str]:
     """Explain a decision: a line for each rule, in the order of evaluation, why it matches or not; then the decision.
 

@@ -105,11 +105,7 @@ class _Selecting(Protocol):
     catalogue: ModelCatalogue
 
     def select(
-        self,
-        params: CreateMessageRequestParams,
-        *,
-        allowed: Collection[str] | None = None,
-        left: Decimal | None = None,
+        self, params: CreateMessageRequestParams, *, allowed: Collection[str] | None = None, left: Decimal | None = None
     ) -> Selection: ...
 
 

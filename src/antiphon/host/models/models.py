@@ -68,11 +68,7 @@ class Models:
         return any(model.tools for model in self.catalogue)
 
     def select(
-        self,
-        params: CreateMessageRequestParams,
-        *,
-        allowed: Collection[str] | None = None,
-        left: Decimal | None = None,
+        self, params: CreateMessageRequestParams, *, allowed: Collection[str] | None = None, left: Decimal | None = None
     ) -> Selection:
         """Choose one of the models whose API key is there; see ``host.models.select``."""
         missing = {model.name: missing_key(model, self._environ) or _missing_package(model) for model in self.catalogue}

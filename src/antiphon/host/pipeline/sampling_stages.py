@@ -199,10 +199,7 @@ async def _answer_own_request(
         case.desk.gate.leave(entered)
     case.note("answered", digest=digest(result), content=await case.content(result))
     return OwnAnswer(
-        ask=case.origin.id,
-        result=result,
-        model=case.chosen.model or case.desk.provider.name,
-        money=case.cost,
+        ask=case.origin.id, result=result, model=case.chosen.model or case.desk.provider.name, money=case.cost
     )
 
 

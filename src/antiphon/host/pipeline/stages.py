@@ -348,11 +348,7 @@ async def fill_in_form(case: Case, item: ElicitItem, admitted: Pass) -> ElicitRe
     return result
 
 
-_UNANSWERED: dict[type[Exception], Reason] = {
-    NoReviewer: "no-reviewer",
-    TimeoutError: "expired",
-    LimitReached: "limit",
-}
+_UNANSWERED: dict[type[Exception], Reason] = {NoReviewer: "no-reviewer", TimeoutError: "expired", LimitReached: "limit"}
 
 
 async def _decline_form(case: Case, item: ElicitItem, denial: Deny, by: str | None) -> ElicitResult:

@@ -11,10 +11,7 @@ from antiphon.host.model_catalogue import Model
 
 KEYLESS = frozenset({"echo", "openai-compatible"})
 """Providers that need no key unless a variable is configured."""
-_USUAL = {
-    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-}
+_USUAL = {"google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
 
 
 def key_variables(model: Model) -> tuple[str, ...]:

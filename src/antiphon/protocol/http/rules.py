@@ -50,14 +50,7 @@ _NO_NULL_IDS = frozenset(each.name.encode() for each in REVISIONS if not each.nu
 
 # 2026-07-28 basic/transports/streamable-http: 404 for an unknown method, 400 for wrong headers, version, capabilities
 # or form. An error about what is asked for, such as an unknown tool, is a normal reply with status 200.
-_STATUS: Mapping[int, int] = {
-    -32700: 400,
-    -32600: 400,
-    -32601: 404,
-    -32020: 400,
-    -32021: 400,
-    -32022: 400,
-}
+_STATUS: Mapping[int, int] = {-32700: 400, -32600: 400, -32601: 404, -32020: 400, -32021: 400, -32022: 400}
 
 
 class HttpRefusal(Struct, frozen=True):

@@ -107,43 +107,19 @@ _DIVERGING = {**_STOPPING, CallEvent.DIVERGE: CallState.DIVERGED}
 """Only a copy that has a journal from elsewhere can diverge: every state that a replay leads to."""
 
 TRANSITIONS: Mapping[CallState, Mapping[CallEvent, CallState]] = {
-    CallState.NEW: {
-        CallEvent.START: CallState.RUNNING,
-        CallEvent.REPLAY: CallState.REPLAYING,
-    },
-    CallState.RUNNING: {
-        CallEvent.SEAL: CallState.SEALING,
-        **_STOPPING,
-    },
-    CallState.REPLAYING: {
-        CallEvent.CATCH_UP: CallState.LIVE,
-        CallEvent.RETRY: CallState.REPLAYING,
-        **_DIVERGING,
-    },
-    CallState.LIVE: {
-        CallEvent.SEAL: CallState.SEALING,
-        CallEvent.RETRY: CallState.LIVE,
-        **_DIVERGING,
-    },
+    CallState.NEW: {CallEvent.START: CallState.RUNNING, CallEvent.REPLAY: CallState.REPLAYING},
+    CallState.RUNNING: {CallEvent.SEAL: CallState.SEALING, **_STOPPING},
+    CallState.REPLAYING: {CallEvent.CATCH_UP: CallState.LIVE, CallEvent.RETRY: CallState.REPLAYING, **_DIVERGING},
+    CallState.LIVE: {CallEvent.SEAL: CallState.SEALING, CallEvent.RETRY: CallState.LIVE, **_DIVERGING},
     CallState.SEALING: {
         CallEvent.ROUND: CallState.PARKED,
         CallEvent.LAPSE: CallState.LIVE,
         CallEvent.RETRY: CallState.SEALING,
         **_DIVERGING,
     },
-    CallState.PARKED: {
-        CallEvent.RETRY: CallState.LIVE,
-        CallEvent.REPEAT: CallState.PARKED,
-        **_DIVERGING,
-    },
-    CallState.DIVERGED: {
-        CallEvent.RETRY: CallState.DIVERGED,
-        **_STOPPING,
-    },
-    CallState.CANCELLED: {
-        CallEvent.RETRY: CallState.CANCELLED,
-        **_STOPPING,
-    },
+    CallState.PARKED: {CallEvent.RETRY: CallState.LIVE, CallEvent.REPEAT: CallState.PARKED, **_DIVERGING},
+    CallState.DIVERGED: {CallEvent.RETRY: CallState.DIVERGED, **_STOPPING},
+    CallState.CANCELLED: {CallEvent.RETRY: CallState.CANCELLED, **_STOPPING},
     CallState.ENDED: {},
     CallState.GIVEN_UP: {},
 }

@@ -505,12 +505,7 @@ def _join_cluster(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
     from antiphon.server.calls.stored_calls import StoredCalls
 
     found = Replicas(
-        cluster,
-        service.core.name,
-        seal,
-        service.subscriptions,
-        share=service.share,
-        noticed=service.noticed,
+        cluster, service.core.name, seal, service.subscriptions, share=service.share, noticed=service.noticed
     )
     service.on_notice = found.tell
     service.rounds.own_process = lambda: cluster.replica

@@ -41,14 +41,7 @@ class Child:
         ConfigError: it cannot be started; the message names the command.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        cwd: str | Path | None,
-        grace: float,
-    ) -> None:
+    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: str | Path | None, grace: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._grace = grace
         self.on_exit: Callable[[], None] = lambda: None

@@ -39,10 +39,7 @@ _ANNOTATED: Mapping[str, Types] = {"annotations": (common.Annotations,)}
 
 NESTED: Mapping[type[Wire], Mapping[str, Types]] = {
     common.ClientCapabilities: {"roots": (common.RootsCapability,)},
-    common.RequestMeta: {
-        "client_capabilities": (common.ClientCapabilities,),
-        "client_info": (common.Implementation,),
-    },
+    common.RequestMeta: {"client_capabilities": (common.ClientCapabilities,), "client_info": (common.Implementation,)},
     completion.CompleteRequestParams: {"ref": (completion.PromptReference,)},
     content.TextContent: _ANNOTATED,
     content.ImageContent: _ANNOTATED,

@@ -10,10 +10,6 @@ from antiphon.wire.tools import Tool
 NAME = "2024-11-05"
 
 DIFFERENCE = Difference(
-    lacks={
-        ProgressNotificationParams: ("message",),
-        ServerCapabilities: ("completions",),
-        Tool: ("annotations",),
-    },
+    lacks={ProgressNotificationParams: ("message",), ServerCapabilities: ("completions",), Tool: ("annotations",)},
     refuses={AudioContent: "Audio"},
 )

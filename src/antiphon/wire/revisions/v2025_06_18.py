@@ -83,10 +83,7 @@ DIFFERENCE = Difference(
         ServerCapabilities: ("tasks",),
         Tool: ("icons", "execution"),
     },
-    refuses={
-        ToolResultContent: "The result of a tool in sampling",
-        ToolUseContent: "The use of a tool in sampling",
-    },
+    refuses={ToolResultContent: "The result of a tool in sampling", ToolUseContent: "The use of a tool in sampling"},
     changes={
         CancelledNotificationParams: with_request_id,
         CreateMessageRequestParams: _without_tools,

@@ -103,9 +103,7 @@ def _without_later_extensions(capabilities: C, _revision: str) -> C:
 
 
 DIFFERENCE = Difference(
-    lacks={
-        **_list_lacking_members(),
-    },
+    lacks={**_list_lacking_members()},
     refuses={InputRequiredResult: "A result that asks for input"},
     changes={
         CallToolResult: _drop_other_structure,

@@ -64,10 +64,7 @@ def test_the_report_lists_what_it_contains_before_it_is_written(cli: Cli):
     assert f'"antiphon":"{__version__}"' in text
     assert "ok  python: " in text
     again = cli("doctor", "--bundle", "report.txt")
-    assert (again.code, again.err) == (
-        2,
-        "antiphon: report.txt: is there already: name another file for the report\n",
-    )
+    assert (again.code, again.err) == (2, "antiphon: report.txt: is there already: name another file for the report\n")
     assert report.read_text(encoding="utf-8") == text
 
 

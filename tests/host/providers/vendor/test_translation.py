@@ -186,10 +186,7 @@ def test_one_block_stands_alone():
 def test_media_come_back():
     """Pictures and sound; anything else is left out."""
     files = [FilePart(BinaryContent(PNG, media_type=kind)) for kind in ("image/png", "audio/wav", "video/mp4")]
-    assert answered(*files).result.content == [
-        ImageContent.of(PNG, "image/png"),
-        AudioContent.of(PNG, "audio/wav"),
-    ]
+    assert answered(*files).result.content == [ImageContent.of(PNG, "image/png"), AudioContent.of(PNG, "audio/wav")]
 
 
 @pytest.mark.parametrize("parts", [[], [TextPart("")], [ThinkingPart("Hm")]])

@@ -15,10 +15,7 @@ from antiphon.transports.http.server.app import HttpApp, http_app
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope
 
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 
 
 def frame(**members: Any) -> bytes:

@@ -6,13 +6,7 @@ import pytest
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.http.rules import HttpRefusal
-from antiphon.transports.http.server.asgi import (
-    Http,
-    RequestHeaders,
-    send_empty,
-    send_refusal,
-    send_unavailable,
-)
+from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty, send_refusal, send_unavailable
 from tests.transports.http.server.driver import Response, scope_of
 
 

@@ -34,7 +34,7 @@ from antiphon.host.store.chain import RecordSearch, Step
 
 commands = CommandGroup(
     help="See what happened to each ask, and what was spent.\n\n"
-    "Without a command: list. The record holds steps, figures and hashes; what was said only if you asked for it.",
+    "Without a command: list. The record holds steps, figures and hashes; what was said only if you asked for it."
 )
 
 Since = Annotated[str | None, "--since WHEN: Only what happened since: 30m, 12h or 7d ago, or a date (UTC)."]

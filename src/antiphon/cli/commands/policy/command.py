@@ -64,12 +64,7 @@ def explain(
 
 
 @commands.command("test")
-def compare(
-    cases: Path,
-    *,
-    as_json: Json = False,
-    config: ConfigFile = None,
-) -> int:
+def compare(cases: Path, *, as_json: Json = False, config: ConfigFile = None) -> int:
     """Decide calls of tools from a file, and compare with what is expected. Nothing is sent anywhere.
 
     Exit code 1 if one is decided otherwise.
@@ -96,11 +91,7 @@ def list_given(*, as_json: Json = False, where: StoreOptions) -> Awaitable[int |
 
 
 @grants.command("revoke")
-def revoke_(
-    ids: list[str],
-    *,
-    where: StoreOptions,
-) -> Awaitable[int | None]:
+def revoke_(ids: list[str], *, where: StoreOptions) -> Awaitable[int | None]:
     """Revoke grants: you are asked again at the next request.
 
     Usage:
@@ -116,11 +107,7 @@ def list_blocked(*, as_json: Json = False, where: StoreOptions) -> Awaitable[int
 
 
 @blocks.command("lift")
-def lift_(
-    server: str,
-    *,
-    where: StoreOptions,
-) -> Awaitable[int | None]:
+def lift_(server: str, *, where: StoreOptions) -> Awaitable[int | None]:
     """Let a server ask again.
 
     Usage:

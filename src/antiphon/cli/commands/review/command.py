@@ -40,7 +40,7 @@ commands = ReviewGroup(
     "same store waits for your decision; if several decide, the first decision counts. An ID may be shortened to as "
     "much of its beginning as is unambiguous. ID:HASH, which show prints, and list in a pipe, means the request "
     "exactly as it was printed, and is refused if that has changed. The commands that let something pass (approve, "
-    "edit, answer, regenerate) show it first and ask you. A script cannot be asked, so it has to give ID:HASH.",
+    "edit, answer, regenerate) show it first and ask you. A script cannot be asked, so it has to give ID:HASH."
 )
 
 commands.command("queue")(decide_in_terminal)
@@ -64,12 +64,7 @@ class DecisionOptions(StoreOptions, frozen=True, kw_only=True):
 
 @commands.command()
 async def web(
-    *,
-    port: Port = 0,
-    host: str = "127.0.0.1",
-    remote: bool = False,
-    browse: Browse = True,
-    where: StoreOptions,
+    *, port: Port = 0, host: str = "127.0.0.1", remote: bool = False, browse: Browse = True, where: StoreOptions
 ) -> None:
     """Decide in the browser; also: antiphon review --web.
 

@@ -115,11 +115,7 @@ class Vendor:
         coming: _Coming,
     ) -> ModelResponse:
         streaming = model_request_stream(
-            asked,
-            messages,
-            model_settings=settings,
-            model_request_parameters=parameters,
-            instrument=False,
+            asked, messages, model_settings=settings, model_request_parameters=parameters, instrument=False
         )
         async with streaming as stream:
             async for event in stream:

@@ -113,10 +113,7 @@ def _convert_tool(tool: Tool, name: str) -> ToolDefinition:
     # Not strict: some vendors rewrite strict schemas, and the server's tool was written for its own schema.
     schema = {"type": "object", **tool.input_schema}
     return ToolDefinition(
-        name=name,
-        description=tool.description or tool.title,
-        parameters_json_schema=schema,
-        strict=False,
+        name=name, description=tool.description or tool.title, parameters_json_schema=schema, strict=False
     )
 
 
