@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from antiphon.host import MemoryStore
-from antiphon.host.budget import DOLLAR, format_dollars
+from antiphon.host.budget import DOLLAR, Budget, Cap, format_dollars
 from antiphon.host.review.review import most_of
 from antiphon.host.store.base import Change
 from tests.browser.test_consequences import models
@@ -84,3 +84,35 @@ async def test_the_total_of_several_is_written_as_everywhere(chromium: Browser):
             [source, sums],
         )
     assert written == [format_dollars(each) for each in sums]
+
+
+async def test_the_head_shows_the_budget(chromium: Browser):
+    """Of the budgets of all servers the head shows the one of which the least is left, as it is at any moment."""
+    budget = Budget(day=Cap(money=10 * DOLLAR), total=Cap(money=DOLLAR))
+    words = {
+        "en-GB": ("{} of $1.00 in total", "$0.00 of $10.00 today"),
+        "zh-CN": ("总计：{}，共 $1.00", "今日：$0.00，共 $10.00"),
+    }
+    for locale, (reserved, settled) in words.items():
+        async with desk(provider=models(), budget=budget) as page:
+            question, task = await page.asked()
+            async with visit(chromium, page, locale=locale) as seen:
+                head = seen.page.locator("#budget")
+                await expect(head).to_have_text(reserved.format(format_dollars(most_of(question.item, "plain"))))
+                assert await seen.page.locator("#budget meter").evaluate("meter => 0 < meter.value && meter.value < 1")
+                await seen.page.click("#detail .approve:not([aria-disabled])")
+                await task
+                # An echo costs nothing, so that the reservation is all that there was.
+                await expect(head).to_have_text(settled)
+                await head.click()
+                await seen.page.wait_for_selector(".budgets")
+
+
+async def test_the_head_is_silent_without_a_budget(chromium: Browser):
+    """Where nothing limits what is spent, the head has no sum."""
+    async with desk(provider=models(), budget=Budget(day=Cap())) as page:
+        await page.asked()
+        async with visit(chromium, page) as seen:
+            await seen.count(1)
+            await seen.page.wait_for_selector("#count:not([hidden])")
+            assert await seen.page.locator("#budget").is_hidden()

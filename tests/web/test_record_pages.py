@@ -138,7 +138,7 @@ async def test_budgets_are_bars_with_what_is_used():
         assert "python catalogue.py $1.00 of $4.00 ($1.00 of it reserved)" in shown
         assert "All servers, today $1.00 of $10.00" in shown
         assert "in all $1.00 of" not in shown
-        assert (await page.get("/spending")).text.count("<meter") == 2
+        assert (await page.get("/spending")).text.count('<span class="name">') == 2
 
 
 async def test_servers_are_named_where_they_are_known():

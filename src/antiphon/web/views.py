@@ -16,6 +16,7 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
+from antiphon.host.budget import format_dollars
 from antiphon.host.checks.message_parts import list_binaries
 from antiphon.host.checks.risk import list_spots
 from antiphon.host.checks.validate import inspect_media
@@ -24,6 +25,7 @@ from antiphon.host.pipeline.growth import LOOK, Partial, partials_in
 from antiphon.host.review.decisions import argument_fields, arguments_of
 from antiphon.host.review.diff import compact, format_json
 from antiphon.host.review.given_grants import find_covered
+from antiphon.host.review.history import find_tightest_budget
 from antiphon.host.review.like_calls import list_likenesses, list_rule_words, read_likenesses, write_condition
 from antiphon.host.review.question import Question, reaches_question
 from antiphon.host.review.review import ReviewItem, ToolItem
@@ -292,13 +294,25 @@ async def _send_events(site: Site, request: Request) -> AsyncIterator[str]:
             if change.done():
                 version = change.result()
                 await site.pending()
-                told = msgspec.json.encode({"version": version, "pending": site.waiting, "list": site.rows.version})
-                yield f"event: change\ndata: {told.decode()}\n\n"
+                told = {"version": version, "pending": site.waiting, "list": site.rows.version}
+                told |= {"budget": await _describe_budget(site, request)}
+                yield f"event: change\ndata: {msgspec.json.encode(told).decode()}\n\n"
                 change = asyncio.ensure_future(anext(changes))
             yield await growing.news() or ": still here\n\n"
     finally:
         change.cancel()
         closing.cancel()
+
+
+async def _describe_budget(site: Site, request: Request) -> dict[str, object] | None:
+    """Return what the head shows of the budget of which the least is left: its words, and the part that is used."""
+    bound = await find_tightest_budget(site.store, site.clock())
+    if bound is None:
+        return None
+    words = site.texts(request)
+    text = words("spending.of", spent=format_dollars(bound.used), cap=format_dollars(bound.cap, rounding="none"))
+    text = words(f"spending.head.{bound.kind}", part=text)
+    return {"text": text, "used": min(1.0, bound.used / max(1, bound.cap))}
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.shown import Shown, collect_shown
 from antiphon.host.store.ask_rows import AskRow, Ending, NumberedRecord, Sought, SpentRow, decode_records
-from antiphon.host.store.base import Store
+from antiphon.host.store.base import Balance, Store
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
@@ -282,8 +282,16 @@ def _list_days(
 
 async def _list_bounds(store: Store, today: str) -> list[Bound]:
     """Return the budgets that limit something, those of servers first, each as of the latest request it applied to."""
-    balances = [*await store.balances("server:"), *await store.balances(f"day:{today}")]
-    balances += [balance for balance in await store.balances("total") if balance.key == "total"]
+    return _make_bounds([*await store.balances("server:"), *await store.balances_of([f"day:{today}", "total"])])
+
+
+async def find_tightest_budget(store: Store, now: float) -> Bound | None:
+    """Return that budget of all servers, for today or in total, of which the smallest part is left."""
+    bounds = _make_bounds(await store.balances_of([f"day:{day_of(now)}", "total"]))
+    return max(bounds, key=lambda bound: bound.used / max(1, bound.cap), default=None)
+
+
+def _make_bounds(balances: Iterable[Balance]) -> list[Bound]:
     bounds: list[Bound] = []
     for balance in balances:
         kind, _, identity = balance.key.partition(":")

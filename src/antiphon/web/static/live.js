@@ -20,6 +20,15 @@ export function recount() {
   document.title = pending ? `(${pending}) ${title}` : title;
 }
 
+// The budget of which the least is left; it fades in at its own place.
+function recost(budget) {
+  const place = document.getElementById("budget");
+  place.hidden = !budget;
+  if (!budget) return;
+  place.firstElementChild.textContent = budget.text;
+  place.lastElementChild.value = budget.used;
+}
+
 export function follow(refresh) {
   let waiting = false;
   let again = false;
@@ -41,6 +50,7 @@ export function follow(refresh) {
     if (pending !== null && news.pending > pending) arrived();
     pending = news.pending;
     recount();
+    recost(news.budget);
     const queue = document.getElementById("queue");
     if (queue?.dataset.version !== news.list) soon();
   }
