@@ -195,6 +195,23 @@ async def test_a_changed_definition_is_shown_with_what_has_changed():
         assert "&lt;b&gt;all&lt;/b&gt;" in changes
 
 
+async def test_what_a_server_says_of_a_tool_stands_as_text():
+    """Its words first, as a person reads them, with marks where they hide something; then the rest."""
+    said = "Order.\nNow.\u200b" + "!" * 70_000
+    tool = Tool(name="order", description=said, input_schema={"title": "Order form"})
+    async with desk(policy=Policy(rules=(Rule(effect="ask", kind="tool"),))) as page:
+        page.tasks.append(
+            asyncio.create_task(page.host.confirm(CallToolRequestParams.of("order", {}), origin(tool=tool)))
+        )
+        question = await page.arrived(set())
+        shown = (await page.get(f"/review/{question.id}")).text.partition("What the server says of the tool")[2]
+        words, _, rest = shown.partition("What else its definition says")
+        assert 'Order.\nNow.<mark class="risky">' in words
+        assert f'href="/review/{question.id}/text/description?from=' in words
+        assert "Order form" in rest.partition("</section>")[0]
+        assert "!!!" not in rest.partition("</section>")[0]
+
+
 async def pieces(page, shown: str, link: str) -> str:
     """Read a text to its end, as its links lead."""
     read = ""

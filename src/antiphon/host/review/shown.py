@@ -85,8 +85,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[DiffLine, ...] | None = ()
     facts: tuple[tuple[str, str], ...] = ()
     item: ReviewItem | None = None
+    tool_description: str = ""
+    """The server's words about the tool to be called."""
     tool: str = ""
-    """The server's description of the tool to be called, as JSON."""
+    """The rest of the server's definition of the tool, as JSON."""
     is_redefined: bool = False
     """Whether the server has changed the definition of the tool; ``changes`` are those since it was allowed."""
     labels: tuple[str, ...] | None = None
@@ -111,7 +113,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         shown = [turn for turn in (self.answer, self.rival) if turn is not None] or self.turns
         parts = [part.text for turn in shown for part in turn.parts]
         if self.answer is not None or self.params is None:
-            return [*parts, self.message, self.arguments, self.tool, self.tool_result]
+            return [*parts, self.message, self.arguments, self.tool_description, self.tool, self.tool_result]
         return [*parts, self.params.system_prompt or "", *map(format_json, self.params.tools or ())]
 
 
@@ -180,7 +182,8 @@ def _show_tool(shown: Shown, item: ToolItem) -> Shown:
         message=item.params.name,
         arguments=format_json(item.params),
         table=_table(item),
-        tool="" if said is None else format_json(said),
+        tool_description="" if said is None else said.description or "",
+        tool="" if said is None else format_json(msgspec.structs.replace(said, description=None)),
         is_redefined=item.allowed is not None,
         changes=changes,
     )
