@@ -22,6 +22,7 @@ from antiphon.errors import InternalError, PeerError
 from antiphon.server.as_tools import PromptsAsTools, ResourcesAsTools
 from antiphon.server.rate_limits import Rate, RateLimiter
 from antiphon.server.server_middleware import CallNext, ServerRequest
+from antiphon.server.tool_search import SearchTools, fail_tool
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.prompts import GetPromptResult
@@ -37,6 +38,7 @@ __all__ = [
     "ResponseCachingMiddleware",
     "ResponseLimitingMiddleware",
     "RetryMiddleware",
+    "SearchTools",
     "TimingMiddleware",
 ]
 
@@ -161,7 +163,7 @@ class ErrorHandlingMiddleware:
         else:
             if not getattr(result, "is_error", False):
                 return result
-            return _make_failure(self._note(request, result.text or "a result that is an error"))
+            return fail_tool(self._note(request, result.text or "a result that is an error"))
         raise InternalError(self._note(request, text)) from None
 
     def _note(self, request: ServerRequest, text: str) -> str:
@@ -225,7 +227,7 @@ class ResponseLimitingMiddleware:
             return result
         text = "\n".join(block.text for block in result.content if isinstance(block, TextContent))
         if result.structured_content is not None or not text:
-            return _make_failure(f"The result has {size} bytes, and at most {self._max_size} are sent. Ask for less.")
+            return fail_tool(f"The result has {size} bytes, and at most {self._max_size} are sent. Ask for less.")
         # In JSON a character takes up to six bytes, and the rest of the result some more.
         room = max(self._max_size - _AROUND - len(encode_value(self._suffix)), 0)
         while (size := len(encode_value(text)) - 2) > room:
@@ -333,7 +335,3 @@ class ResponseCachingMiddleware:
     def _drop(self, key: object) -> None:
         if (old := self._kept.pop(key, None)) is not None:
             self._bytes -= old[1]
-
-
-def _make_failure(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=text)], is_error=True)

@@ -10,9 +10,10 @@ import pytest
 from antiphon import Client, Server, Tool
 from antiphon.gateway import Gateway
 from antiphon.gateway.offer import UpstreamOffer
-from antiphon.gateway.search import MAX_RESULT, MAX_RESULTS, Index
+from antiphon.gateway.search import index_catalogue
 from antiphon.gateway.server_catalogue import Exposure, ServerCatalogue
 from antiphon.host import Host, Policy, Rule, Scripted
+from antiphon.server.tool_search import MAX_RESULT, MAX_RESULTS, ToolIndex
 from tests.gateway.test_server_catalogue import tools
 
 ALLOW = Policy(default="allow")
@@ -24,10 +25,10 @@ TOOLS = {
 }
 
 
-def index(**more: Tool) -> Index:
+def index(**more: Tool) -> ToolIndex:
     """Make an index of some tools of two servers."""
     made = [Tool(name=name, description=said, input_schema={}) for name, said in TOOLS.items()]
-    return Index(
+    return index_catalogue(
         ServerCatalogue({"github": UpstreamOffer(tools=(*made, *more.values())), "files": tools("read")}, Exposure())
     )
 

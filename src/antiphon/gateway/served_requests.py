@@ -33,6 +33,7 @@ from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.context import Context
 from antiphon.server.server_middleware import CallNext, ServerRequest
 from antiphon.server.tasks.task_requests import check_declared
+from antiphon.server.tool_search import fail_tool
 from antiphon.wire.common import PENDING_CALL, PROGRESS_TOKEN, EmptyResult
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Completion, PromptReference
 from antiphon.wire.content import TextContent
@@ -478,8 +479,3 @@ def _copy_error(error: errors.PeerError, why: str = "") -> errors.PeerError:
     """Copy an error of a server behind the gateway, because an error marked as remote is never sent to a peer."""
     message = f"{error.message} ({_UNANSWERED}: {why})" if why else error.message
     return errors.PeerError(message, code=error.code, data=error.data)
-
-
-def fail_tool(text: str) -> CallToolResult:
-    """Make the result of a tool that failed; the text is for the model."""
-    return CallToolResult(content=[TextContent(text=text)], is_error=True)

@@ -162,18 +162,18 @@ class Handlers:
 
             return self._middleware.run(self._passing(params, request, call), last)
 
-        if isinstance(params, CallToolRequestParams) and not self._has_tool(params.name):
+        called = self._middleware.find_called(params) if isinstance(params, CallToolRequestParams) else params
+        if isinstance(called, CallToolRequestParams) and not self._has_tool(called.name):
             # The middleware may serve it or change its name; otherwise it is refused behind the middleware.
             return Handled(params.name, body, self._middleware.code)
         try:
-            sent = find(params, request, peer)
+            sent = find(called, request, peer)
         except errors.InsufficientScope:
             raise
         except errors.PeerError:
             # There is no such target, unless the middleware changes the name.
             return Handled(_get_subject(params), body, self._middleware.code)
-        code = sent.code
-        return sent.around(_get_subject(params), body, lambda: self._middleware.code() + code(), asks=True)
+        return sent.around(_get_subject(params), body, lambda: self._middleware.code() + sent.code(), asks=True)
 
     async def _serve_other(self, passed: ServerRequest, request: Request, peer: Peer, call: HandlerCall) -> Any:
         """Serve a request of another method that middleware makes during a call."""

@@ -254,6 +254,14 @@ class ServerMiddlewareStack:
         """Return a digest of the code: calls that began before the code changed do not continue after it."""
         return b"".join(digest_code(function) for function in self._functions)
 
+    def find_called(self, params: CallToolRequestParams) -> CallToolRequestParams:
+        """Return the call that these params lead to, as far as middleware knows before it runs."""
+        for function in self._functions:
+            find: Callable[[CallToolRequestParams], CallToolRequestParams] | None
+            if (find := getattr(function, "find_called", None)) is not None:
+                params = find(params)
+        return params
+
     async def run(self, request: ServerRequest, handler: CallNext) -> Any:
         """Pass a request through all functions to its handler; ``TypeError`` names one that returned no result."""
         # No function here refers to itself: each call would be garbage that only the collector finds.
