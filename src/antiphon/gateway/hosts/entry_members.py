@@ -1,15 +1,17 @@
 """The members of an entry, of every host: translated for the gateway, kept for the host, or a reason to stay there.
 
-Sources, read in November 2026: the documentation of each host, and the types with which the open ones read their file.
-A member in none of the rows may be an order that the gateway would ignore, so an entry with one stays at its host.
+The table is ``entry_members.toml``. A member in none of its rows may be an order that the gateway would ignore, so an
+entry with one stays at its host.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from msgspec import Struct
@@ -34,102 +36,23 @@ class MemberRule(Struct, frozen=True, kw_only=True):
     """What a number is multiplied by."""
 
 
-def _translate_members(*names: str, **renamed: str) -> dict[str, MemberRule]:
-    same = {name: MemberRule(fate="translated", to=name) for name in names}
-    return same | {name: MemberRule(fate="translated", to=to) for name, to in renamed.items()}
+def _read_members() -> dict[str, dict[str, MemberRule]]:
+    """Return what becomes of each documented member, by host (``entry_members.toml``)."""
+    table = tomllib.loads(Path(__file__).with_name("entry_members.toml").read_text("utf-8"))
+    shared, members = table.pop("shared"), dict[str, dict[str, MemberRule]]()
+    for host, said in table.items():
+        members[host] = {}
+        for part in [shared[name] for name in ("every", *said.pop("with", ()))] + [said]:
+            for name, to in part.get("translated", {}).items():
+                target: dict[str, Any] = {"to": to} if isinstance(to, str) else to
+                members[host][name] = MemberRule(fate="translated", **target)
+            for fate in ("kept", "refused"):
+                for reason, names in part.get(fate, {}).items():
+                    members[host] |= {name: MemberRule(fate=fate, to=reason) for name in names}
+    return members
 
 
-def _keep_members(reason: str, *names: str) -> dict[str, MemberRule]:
-    return {name: MemberRule(fate="kept", to=reason) for name in names}
-
-
-def _refuse_members(reason: str, *names: str) -> dict[str, MemberRule]:
-    return {name: MemberRule(fate="refused", to=reason) for name in names}
-
-
-_ASKS = "the gateway asks by its own rules"
-_WAITS = "the host waits for the gateway as its own entry says"
-_SIGNS_IN = "its host signs in in a way of its own"
-_EVERY = {
-    **_translate_members("command", "args", "env", "cwd", "url", "headers", enabled="", disabled=""),
-    **_keep_members("", "type", "name", "description"),
-}
-_GEMINI = {
-    **_translate_members("includeTools", "excludeTools", httpUrl="url"),
-    **_keep_members(_WAITS, "timeout"),
-    **_keep_members(_ASKS, "trust"),
-    **_keep_members("", "extension", "extensionName"),
-    **_refuse_members(_SIGNS_IN, "oauth", "authProviderType", "targetAudience", "targetServiceAccount"),
-    **_refuse_members("is a transport of its host", "tcp"),
-}
-MEMBERS: Mapping[str, Mapping[str, MemberRule]] = {
-    "claude-desktop": _EVERY,
-    "claude-code": {
-        **_EVERY,
-        **_keep_members(_WAITS, "timeout"),
-        **_keep_members("is about the host's own search for tools", "alwaysLoad"),
-        **_refuse_members("its host runs a program that makes the headers", "headersHelper"),
-        **_refuse_members(_SIGNS_IN, "oauth"),
-    },
-    "cursor": {**_EVERY, **_translate_members("envFile"), **_refuse_members(_SIGNS_IN, "auth")},
-    "vscode": {
-        **_EVERY,
-        **_translate_members("envFile"),
-        **_keep_members("is for developing the server", "dev"),
-        **_keep_members("", "gallery", "version"),
-        **_refuse_members("its host runs it in a sandbox", "sandboxEnabled", "sandbox"),
-        **_refuse_members(_SIGNS_IN, "oauth"),
-    },
-    "windsurf": {
-        **_EVERY,
-        **_translate_members("disabledTools", serverUrl="url"),
-        **_keep_members(_ASKS, "alwaysAllow"),
-        **_keep_members("", "registry"),
-    },
-    "zed": {
-        **_EVERY,
-        **_keep_members("", "source"),
-        **_keep_members(_WAITS, "timeout"),
-        **_refuse_members("its host runs it on another machine", "remote"),
-        **_refuse_members("belongs to an extension of its host", "settings"),
-        **_refuse_members(_SIGNS_IN, "oauth"),
-    },
-    "goose": {
-        **_EVERY,
-        **_translate_members(cmd="command", uri="url", envs="env", available_tools="enabled_tools"),
-        **_keep_members(_WAITS, "timeout"),
-        **_keep_members("", "display_name", "bundled"),
-        **_refuse_members("its host keeps the values in its keyring", "env_keys"),
-        **_refuse_members("is a transport of its host", "socket"),
-    },
-    "codex": {
-        **_EVERY,
-        **_translate_members("env_vars", "http_headers", "env_http_headers", "bearer_token_env_var"),
-        **_translate_members("startup_timeout_sec", "startup_timeout_ms", "enabled_tools", "disabled_tools"),
-        **_keep_members(_WAITS, "tool_timeout_sec", "required", "supports_parallel_tool_calls"),
-        **_keep_members(_ASKS, "default_tools_approval_mode", "tools"),
-        **_refuse_members(_SIGNS_IN, "scopes", "oauth", "oauth_resource", "bearer_token"),
-        **_refuse_members("its host runs it in another environment", "experimental_environment", "environment_id"),
-    },
-    "gemini": {**_EVERY, **_GEMINI},
-    "qwen": {**_EVERY, **_GEMINI, **_translate_members("discoveryTimeoutMs"), **_keep_members("", "scope")},
-    "copilot": {
-        **_EVERY,
-        **_translate_members("tools"),
-        **_keep_members(_WAITS, "timeout"),
-        **_keep_members("", "source", "isDefaultServer"),
-        **_refuse_members("its host filters its results", "filterMapping"),
-        **_refuse_members(_SIGNS_IN, "oauthClientId", "oauthPublicClient", "oauthGrantType", "auth", "oidc"),
-    },
-    "lm-studio": {**_EVERY, **_keep_members(_WAITS, "timeout")},
-    "opencode": {
-        **_EVERY,
-        **_translate_members(environment="env"),
-        "timeout": MemberRule(fate="translated", to="start_timeout", factor=0.001),
-        **_refuse_members(_SIGNS_IN, "oauth"),
-    },
-}
-"""What becomes of each documented member, by host."""
+MEMBERS: Mapping[str, Mapping[str, MemberRule]] = _read_members()
 
 
 RULES = {

@@ -8,9 +8,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import tomllib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -38,9 +40,6 @@ class SecretForm(NamedTuple):
     fits: Callable[[str], bool] | None = None
     """Examines a match, since not everything of this form is a secret."""
 
-
-_NO_WORD = r"(?<![A-Za-z0-9])"
-_NO_KEY = r"(?<![A-Za-z0-9_-])"
 
 _PASSWORD_NAMES = (
     r"pass(?:word|wd|phrase|code)|pwd|secret|credentials?"
@@ -92,73 +91,16 @@ def _make_form(kind: str, signs: str, pattern: str, fits: Callable[[str], bool] 
     return SecretForm(kind, tuple(signs.split("|")), re.compile(pattern), fits)
 
 
-# Of two that begin at the same place the earlier form is reported, so more specific ones come first. Lengths are
-# minima, so that a truncated key is found, too.
+def _read_vendor_forms() -> Iterator[SecretForm]:
+    """Yield the secrets that vendors give a form of their own (``secret_forms.toml``)."""
+    for form in tomllib.loads(Path(__file__).with_name("secret_forms.toml").read_text("utf-8"))["form"]:
+        fits = _is_token if form.get("token") else None
+        yield SecretForm(form["kind"], tuple(form["signs"]), re.compile(form["pattern"]), fits)
+
+
+# Of two that begin at the same place the earlier form is reported, so more specific ones come first.
 FORMS: tuple[SecretForm, ...] = (
-    _make_form(
-        "private key",
-        "private key",
-        r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[^-]{0,20000}+-----END[A-Z0-9 ]{0,60}+(?:-----)?)?",
-    ),
-    _make_form(
-        "AWS access key",
-        "akia|asia|abia|acca|a3t",
-        _NO_WORD + r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])",
-    ),
-    _make_form("Anthropic API key", "sk-ant-", _NO_KEY + r"sk-ant-[A-Za-z0-9_-]{16,}+"),
-    _make_form("API key", "sk-", _NO_KEY + r"sk-[A-Za-z0-9_-]{16,}+", _is_token),
-    _make_form("Google API key", "aiza", _NO_KEY + r"AIza[0-9A-Za-z_-]{35}"),
-    _make_form("Google token", "ya29.|gocspx-", _NO_KEY + r"(?:ya29\.|GOCSPX-)[0-9A-Za-z_-]{20,}+"),
-    _make_form(
-        "GitHub token",
-        "ghp_|gho_|ghu_|ghs_|ghr_|github_pat_",
-        _NO_KEY + r"(?:gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_[A-Za-z0-9_]{20,}+)",
-    ),
-    _make_form(
-        "GitLab token",
-        "glpat-|gldt-|glft-|glsoat-|glrt-|glcbt-|glimt-|glptt-|glagent-|gloas-|glffct-|gr1348941",
-        _NO_KEY + r"(?:gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas|ffct)-|GR1348941)[A-Za-z0-9_.-]{16,}+",
-    ),
-    _make_form("Hugging Face token", "hf_|api_org_", _NO_KEY + r"(?:hf_|api_org_)[A-Za-z0-9]{20,}+"),
-    _make_form(
-        "npm token", "npm_|_authtoken", _NO_KEY + r"npm_[A-Za-z0-9]{30,}+|:_authToken\s{0,4}=\s{0,4}[^\s\"']{8,}+"
-    ),
-    _make_form("PyPI token", "pypi-", _NO_KEY + r"pypi-[A-Za-z0-9_-]{40,}+"),
-    _make_form(
-        "Stripe key", "_live_|_test_|whsec_", _NO_KEY + r"(?:(?:sk|rk)_(?:live|test)_|whsec_)[A-Za-z0-9+/=]{16,}+"
-    ),
-    _make_form(
-        "Slack token",
-        "xox|xapp-|hooks.slack.com",
-        _NO_KEY + r"(?:xox[abceoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}+|xapp-[A-Za-z0-9-]{20,}+)"
-        r"|hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{20,}+",
-    ),
-    _make_form(
-        "Azure key",
-        "accountkey=|sharedaccesskey=|accesskey=|sig=|q~",
-        r"(?i:\b(?:AccountKey|SharedAccessKey|AccessKey)=)[A-Za-z0-9+/=]{32,}+|[?&](?i:sig)=[A-Za-z0-9%+/=_-]{40,}+"
-        r"|(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,}+",
-    ),
-    _make_form("SendGrid key", "sg.", _NO_KEY + r"SG\.[A-Za-z0-9_-]{16,64}+\.[A-Za-z0-9_-]{16,}+"),
-    _make_form("Telegram token", ":aa", r"(?<![A-Za-z0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
-    _make_form("Twilio key", "sk", _NO_KEY + r"SK[0-9a-f]{32}(?![0-9a-zA-Z])"),
-    _make_form(
-        "vendor token",
-        "gsk_|xai-|r8_|pplx-|hvs.|hvb.|dop_v1_|doo_v1_|shpat_|shpss_|shpca_|shppa_|dapi|dckr_pat_|lin_api_|ntn_|glsa_"
-        "|glc_|pat-na|sq0|eaa|age-secret-key-1|ops_|tvly-|nvapi-|fig|phc_|phx_|atatt3|rubygems_|sntrys_",
-        _NO_KEY
-        + r"(?:gsk_|xai-|r8_|pplx-|hvs\.|hvb\.|dop_v1_|doo_v1_|shp(?:at|ss|ca|pa)_|dapi(?=[0-9a-f]{32})|dckr_pat_"
-        r"|lin_api_|ntn_|glsa_|glc_|pat-na[0-9]-|sq0(?:atp|csp|idp)-|EAAA(?=[A-Za-z0-9_-]{50})|AGE-SECRET-KEY-1|ops_(?=eyJ)"
-        r"|tvly-|nvapi-|fig[dou]_|ph[cx]_|ATATT3|rubygems_|sntrys_)[A-Za-z0-9_=-]{20,}+",
-        _is_token,
-    ),
-    _make_form(
-        "JSON web token",
-        "eyj",
-        r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.(?:eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+|[A-Za-z0-9_-]*+\.[A-Za-z0-9_-]++"
-        r"\.[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++)",
-    ),
+    *_read_vendor_forms(),
     _make_form("bearer token", "bearer", r"(?i)\bbearer\s{1,4}+(?P<value>[A-Za-z0-9._~+/=-]{16,}+)", _is_token),
     _make_form("password in a header", "basic", r"(?i)\bbasic\s{1,4}+(?P<value>[A-Za-z0-9+/]{8,}+={0,2})", _is_pair),
     _make_form(
