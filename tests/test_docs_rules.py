@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from antiphon.cli.commands.policy.explain import CallCase, judge_case
+from antiphon.cli.commands.policy import CallCase, judge_case
 from antiphon.host.checks.conditions import VARIABLES
 from antiphon.host.checks.policy_rules import Policy, decide
 from antiphon.host.config.toml_files import parse_document

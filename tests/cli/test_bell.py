@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 
-from antiphon.cli.bell import ring_for_questions
+from antiphon.cli.store import ring_for_questions
 from antiphon.host import MemoryStore, Queue, ReviewItem
 from tests.host.asks import CHOICES, origin, request
 

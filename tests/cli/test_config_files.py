@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.config_files import config_paths, describe_servers, find_entry, is_own, read_config
-from antiphon.cli.error_messages import Failed
+from antiphon.cli.output.formats import Failed
 from antiphon.errors import ConfigError
 from antiphon.host.config.trust import Trust
 

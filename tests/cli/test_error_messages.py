@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.error_messages import Failed, explain_error, find_json_mistake, prefix_errors, report_error
+from antiphon.cli.output.formats import Failed, explain_error, find_json_mistake, prefix_errors, report_error
 from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, Rejected
 from tests.cli.conftest import Cli
 from tests.cli.program import SHOP

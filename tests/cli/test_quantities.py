@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.cli.quantities import format_time, parse_future_time, parse_money, parse_past_time
+from antiphon.cli.output.formats import format_time, parse_future_time, parse_money, parse_past_time
 from antiphon.errors import ConfigError
 
 NOW = 1_800_000_000.0

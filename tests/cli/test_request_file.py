@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from antiphon.cli.request_file import read_ask, read_request
+from antiphon.cli.arguments import read_ask, read_request
 from antiphon.errors import ConfigError
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.tools import CallToolRequestParams

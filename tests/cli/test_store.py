@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from antiphon.cli.error_messages import Failed
+from antiphon.cli.output.formats import Failed
 from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
 from antiphon.host.store.base import Change

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.config_files import find_config_folder
-from antiphon.cli.target_text import identities_of, names_of, resolve_target
+from antiphon.cli.config_files import find_config_folder, identities_of, names_of, resolve_target
 from antiphon.errors import ConfigError
 from antiphon.host.config import Config
 from antiphon.host.config.settings import ServerEntry

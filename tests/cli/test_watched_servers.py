@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.cli.error_messages import Failed
+from antiphon.cli.output.formats import Failed
 from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.targets import Command, locate_target
 from antiphon.errors import ConfigError

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from antiphon.cli.commands.review.find import format_listed_id
+from antiphon.cli.commands.review.queue_list import format_listed_id
 from antiphon.host import Host, Queue, Scripted
 from antiphon.host.review.question import Question
 from antiphon.host.store import Store, open_store

@@ -14,11 +14,10 @@ from antiphon.auth.client.exchange import ClientIdentity
 from antiphon.auth.client.file_store import FileLogins
 from antiphon.auth.client.grants import WorkloadIdentity
 from antiphon.auth.client.store import Registered
-from antiphon.cli.arguments import read_arguments
-from antiphon.cli.commands.audit.verify import read_anchors, verify_file
+from antiphon.cli.arguments import read_arguments, read_request
+from antiphon.cli.commands.audit.command import read_anchors, verify_file
 from antiphon.cli.commands.gateway import _has_servers
 from antiphon.cli.config_files import read_config
-from antiphon.cli.request_file import read_request
 from antiphon.errors import AntiphonError
 from antiphon.host.config import load_config
 from antiphon.host.config.trust import Trust

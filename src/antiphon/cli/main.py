@@ -20,16 +20,16 @@ COMMANDS = {
     "model-api": ("model_api", "Have a program's calls to OpenAI or Anthropic decided here."),
     "install": ("install", "Put the gateway before a host's servers, or list the hosts."),
     "uninstall": ("install:uninstall", "Give a host its own servers back."),
-    "tools": ("listings:tools", "List the tools of a server."),
+    "tools": ("read:tools", "List the tools of a server."),
     "call": ("call", "Call a tool of a server."),
     "tasks": ("background", "List and follow tasks that call --background started."),
-    "resources": ("listings:resources", "List what a server lets you read."),
+    "resources": ("read:resources", "List what a server lets you read."),
     "read": ("read", "Read a resource of a server."),
-    "prompts": ("listings:prompts", "List the prompts of a server."),
+    "prompts": ("read:prompts", "List the prompts of a server."),
     "prompt": ("read:prompt", "Print a prompt of a server, filled in."),
     "review": ("review.command", "Decide what waits for you, from any terminal."),
     "audit": ("audit.command", "See what happened to each ask, and what was spent."),
-    "policy": ("policy.command", "See what servers may ask, and why."),
+    "policy": ("policy", "See what servers may ask, and why."),
     "login": ("login", "Sign in to a server, for all commands."),
     "logins": ("login:logins", "List where you are signed in."),
     "logout": ("login:logout", "Forget the login to a server, and have its tokens revoked."),
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("ANTIPHON_DEBUG"):
             raise
-        from antiphon.cli.error_messages import report_error
+        from antiphon.cli.output.formats import report_error
 
         return report_error(error)
 

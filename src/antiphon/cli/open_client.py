@@ -12,13 +12,11 @@ from typing import cast
 
 from antiphon.auth.client.oauth import OAuth
 from antiphon.channel import Channel
-from antiphon.cli.config_files import read_config
-from antiphon.cli.error_messages import FAILED, prefix_errors
+from antiphon.cli.config_files import address_of, read_config, resolve_target
 from antiphon.cli.host_options import Answering, choose_host
 from antiphon.cli.options import AnswerOptions, Reach
-from antiphon.cli.output.frames import LEGEND, format_message
-from antiphon.cli.output.progress import Teller
-from antiphon.cli.target_text import address_of, resolve_target
+from antiphon.cli.output.formats import FAILED, prefix_errors
+from antiphon.cli.output.progress import LEGEND, Teller, format_message
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConnectionClosed

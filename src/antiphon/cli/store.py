@@ -1,22 +1,27 @@
-"""The store that a command uses: its location, and the messages if it cannot be read.
+"""The store that a command uses: its location, the messages if it cannot be read, and the bell for what comes in.
 
 Owns the options that say where it is.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TextIO
 
 from msgspec import Struct
 
-from antiphon.cli.error_messages import Failed
 from antiphon.cli.options import ConfigFile, StorePlace
+from antiphon.cli.output.formats import Failed
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
+from antiphon.host.review.queue import Queue
 from antiphon.host.store import MemoryStore, Store, open_store
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.sql.database_store import StoreStalled
 
 _WORDS = ("default", "memory")
@@ -90,3 +95,35 @@ def _show_place(place: str | None) -> str:
 def _describe_reason(error: Exception) -> str:
     # SQLAlchemy's own text quotes the statement, and links to its manual.
     return str(getattr(error, "orig", None) or error).partition("\n")[0]
+
+
+_BELL = "\a"
+
+
+@asynccontextmanager
+async def ring_for_questions(
+    store: Store, *, wanted: bool = True, stream: TextIO | None = None
+) -> AsyncGenerator[None]:
+    """Ring for new questions in this store while the context lasts; only at a terminal."""
+    out = stream or sys.stderr
+    if not (wanted and out.isatty()):
+        yield
+        return
+    queue = Queue(store)
+    # Questions from before this are in the list already.
+    known = {question.id for question in await queue.pending()}
+    listening = asyncio.create_task(_listen_for_questions(queue, known, out))
+    try:
+        yield
+    finally:
+        await end_tasks(listening)
+
+
+async def _listen_for_questions(queue: Queue, known: set[str], stream: TextIO) -> None:
+    async for _ in queue.changes():
+        pending = {question.id for question in await queue.pending()}
+        if pending - known:
+            # One bell for all questions that came together.
+            stream.write(_BELL)
+            stream.flush()
+        known = pending

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from antiphon.cli.config_files import FoundEntry, config_paths, entries_of, find_entries
-from antiphon.cli.error_messages import Failed
-from antiphon.cli.target_text import target_of
+from antiphon.cli.config_files import FoundEntry, config_paths, entries_of, find_entries, target_of
+from antiphon.cli.output.formats import Failed
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import make_inert

@@ -474,7 +474,7 @@ async def test_an_anchor_is_written_to_the_systems_log(
     """As a notice of security; where there is no such log, that is said."""
     await kept(spent(1.0, 1))
     place = tmp_path / "log"
-    monkeypatch.setattr("antiphon.cli.commands.audit.verify._SYSTEM_LOGS", (place,))
+    monkeypatch.setattr("antiphon.cli.commands.audit.command._SYSTEM_LOGS", (place,))
     assert "there is no system log" in audit("anchor", "--log").err
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
         log.bind(str(place))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from antiphon.cli.commands.listings import format_signature
+from antiphon.cli.commands.read import format_signature
 from antiphon.wire.tools import Tool
 from tests.cli.conftest import Cli
 from tests.cli.program import SERVERS, SHOP, at_terminal, ended

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.commands.review.find import format_listed_id
+from antiphon.cli.commands.review.queue_list import format_listed_id
 from antiphon.errors import Rejected
 from antiphon.host import Answer, digest
 from antiphon.host.checks.redact import Redaction

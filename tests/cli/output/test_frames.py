@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from antiphon.channel import Oversized
-from antiphon.cli.output.frames import format_message
+from antiphon.cli.output.progress import format_message
 from tests.support.recorded import CALL, heard
 
 

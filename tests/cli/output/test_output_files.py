@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.error_messages import Failed
+from antiphon.cli.output.formats import Failed
 from antiphon.cli.output.output_files import OutputPart, format_blocks, format_contents, parts_of, save_parts
 from antiphon.wire.content import (
     AudioContent,

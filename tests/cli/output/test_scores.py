@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from antiphon.cli.output.scores import describe_verdict, make_score_columns
+from antiphon.cli.output.formats import describe_verdict, make_score_columns
 from antiphon.host.models.selection import Candidate, Needs, Obstacle, Scores, Selection
 
 NEEDS = Needs(input_tokens=1, max_tokens=1)

@@ -12,12 +12,11 @@ from typing import Annotated
 from msgspec import structs
 
 from antiphon.cli.commands.call import find_task, forget_task, read_all, show_result
-from antiphon.cli.error_messages import FAILED
-from antiphon.cli.groups import CommandGroup
 from antiphon.cli.open_client import open_client
 from antiphon.cli.options import AnswerOptions, Json, Reach
-from antiphon.cli.output.formats import print_json, print_list
+from antiphon.cli.output.formats import FAILED, print_json, print_list
 from antiphon.cli.output.progress import Teller
+from antiphon.cli.signatures import CommandGroup
 from antiphon.client.task import TaskHandle
 from antiphon.errors import InvalidParams
 

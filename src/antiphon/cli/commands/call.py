@@ -15,11 +15,10 @@ from typing import Annotated, cast
 import msgspec
 
 from antiphon.cli.arguments import read_arguments, suggest_similar
-from antiphon.cli.commands.listings import format_signature
-from antiphon.cli.error_messages import FAILED, prefix_errors
+from antiphon.cli.commands.read import format_signature
 from antiphon.cli.open_client import open_client
 from antiphon.cli.options import AnswerOptions, Json, ModelApi, Reach, TargetText
-from antiphon.cli.output.formats import print_json, print_text
+from antiphon.cli.output.formats import FAILED, prefix_errors, print_json, print_text
 from antiphon.cli.output.output_files import Output, format_blocks, parts_of, save_parts
 from antiphon.cli.output.progress import Teller
 from antiphon.client.client import Client

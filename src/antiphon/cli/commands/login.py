@@ -14,11 +14,10 @@ from antiphon.auth.client.device import Device, DevicePage
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Document, Login
 from antiphon.auth.client.token_endpoint import revoke_login
-from antiphon.cli.error_messages import Failed, prefix_errors
+from antiphon.cli.config_files import address_of, resolve_target
 from antiphon.cli.login_access import choose_page, describe_validity, find_login, open_logins, server_of
 from antiphon.cli.options import Config, For, Json, TargetText
-from antiphon.cli.output.formats import print_json, print_list, print_text
-from antiphon.cli.target_text import address_of, resolve_target
+from antiphon.cli.output.formats import Failed, prefix_errors, print_json, print_list, print_text
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address
 from antiphon.errors import Unauthorized

@@ -10,12 +10,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from antiphon.cli.error_messages import FAILED
+from antiphon.cli.arguments import read_request
 from antiphon.cli.host_options import read_configuration
 from antiphon.cli.options import Config, Json
-from antiphon.cli.output.formats import print_json, print_list, print_text
-from antiphon.cli.output.scores import describe_verdict, make_score_columns
-from antiphon.cli.request_file import read_request
+from antiphon.cli.output.formats import FAILED, describe_verdict, make_score_columns, print_json, print_list, print_text
 from antiphon.errors import ConfigError
 from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.model_catalogue import Model, ModelPrice

@@ -13,8 +13,8 @@ from typing import Annotated
 
 import click
 
-from antiphon.cli.error_messages import Failed
 from antiphon.cli.network_options import ListenOptions, ListenPlace
+from antiphon.cli.output.formats import Failed
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.server.app import Server

@@ -1,4 +1,4 @@
-"""Output of data: tables on a terminal, tab-separated lines into a pipe, or JSON lines.
+"""What commands print: tables on a terminal, tab-separated lines into a pipe, or JSON lines; and errors as messages.
 
 Text of a server is made inert before it reaches a terminal. ``progress`` writes everything other than data.
 """
@@ -7,16 +7,85 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from itertools import zip_longest
 from typing import TextIO, TypeVar
 
 import click
 
+from antiphon.errors import AntiphonError, ConfigError, Rejected
+from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.checks.visible import cells_of, inert_line, make_inert, replace_hidden, wrap_line
+from antiphon.host.models.selection import Candidate, Selection
 from antiphon.wire.envelope import encode_value
+
+FAILED = 1
+WRONG_USAGE = 2
+
+
+class Failed(Exception):
+    """A command has failed. The message names the place; ``code`` is the exit code."""
+
+    def __init__(self, message: str, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@contextmanager
+def prefix_errors(place: str) -> Generator[None]:
+    """Prefix the message of any error of this library raised inside with the name of a place."""
+    try:
+        yield
+    except (AntiphonError, Failed) as error:
+        told = explain_error(error)
+        # An error on the way to an address names the address already.
+        said = told if "://" in place and place in told else f"{place}: {told}"
+        raise Failed(said, exit_code(error)) from error
+
+
+def exit_code(error: Exception) -> int:
+    """Return the exit code for an error: 2 if input or configuration is wrong, else 1."""
+    if isinstance(error, Failed):
+        return error.code
+    return WRONG_USAGE if isinstance(error, ConfigError) else FAILED
+
+
+def explain_error(error: BaseException) -> str:
+    """Return the text of an error, with its notes."""
+    if isinstance(error, Failed | AntiphonError):
+        text = str(error)
+    elif isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    else:
+        text = f"unexpected {type(error).__name__}: {error} (ANTIPHON_DEBUG=1 shows where)"
+    # A person's reason for a refusal belongs to the line of the refusal.
+    return ("; " if isinstance(error, Rejected) else "\n").join([text, *getattr(error, "__notes__", ())])
+
+
+def report_error(error: Exception) -> int:
+    """Write an error to standard error, made inert since it may quote a server, and return the exit code."""
+    print(f"antiphon: {make_inert(explain_error(error))}", file=sys.stderr)
+    return exit_code(error)
+
+
+def find_json_mistake(data: bytes) -> str | None:
+    """Say where a text is not JSON, by line and column; ``None`` if it is JSON."""
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}, column {error.colno}: {error.msg}"
+    except UnicodeDecodeError as error:
+        return f"byte {error.start}: not UTF-8"
+    except RecursionError:
+        return "too deep"
+    return None
+
 
 T = TypeVar("T")
 
@@ -145,3 +214,92 @@ def print_text(text: str) -> None:
 def first_line(text: str | None) -> str:
     """Return the first line of a description, for a cell."""
     return (text or "").strip().partition("\n")[0]
+
+
+_LENGTH = re.compile(r"(?P<number>\d{1,9}) *(?P<unit>[smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_MOST_DOLLARS = 1_000_000_000
+
+
+def parse_past_time(text: str | None, now: float) -> float | None:
+    """Read a time in the past: a duration ago (``7d``), or a date."""
+    return None if text is None else parse_moment("--since", text, now, -1)
+
+
+def parse_future_time(text: str | None, now: float) -> float | None:
+    """Read a time in the future: a duration from now (``2h``), or a date."""
+    if text is None:
+        return None
+    end = parse_moment("--until", text, now, 1)
+    if end <= now:
+        raise ConfigError(f"--until: {text} is over")
+    return end
+
+
+def parse_moment(option: str, text: str, now: float, direction: int) -> float:
+    """Read a duration from now in this direction, or an ISO 8601 date or time (UTC unless it says otherwise)."""
+    length = _LENGTH.fullmatch(text.strip())
+    if length:
+        return now + direction * int(length["number"]) * _SECONDS[length["unit"]]
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"{option}: {text!r} is not a time: write 30m, 12h, 7d, 2026-12-01 or 2026-12-01T18:00"
+        ) from None
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+
+
+def parse_money(option: str, text: str | None) -> int | None:
+    """Read an amount of US dollars as nano-dollars."""
+    if text is None:
+        return None
+    try:
+        amount = Decimal(text.removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if not (amount.is_finite() and 0 < amount <= _MOST_DOLLARS):
+        raise ConfigError(f"{option}: not a sum in dollars: {text!r}")
+    return convert_to_nano(amount)
+
+
+def format_time(at: float | None) -> str:
+    """Format a time for people and programs: ISO 8601 in UTC, to the second."""
+    return "" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def make_score_columns(selection: Selection) -> Mapping[str, Callable[[Candidate], str]]:
+    """Return the columns of the score table, with functions for the cells."""
+    return {
+        "model": lambda each: each.name,
+        "eligible": lambda each: "; ".join(one.detail for one in each.obstacles) or "yes",
+        "hints": lambda each: _describe_hint(each, selection),
+        "at worst": lambda each: "unknown" if each.cost is None else format_dollars(convert_to_nano(each.cost)),
+        "cost": lambda each: _format_score(each.scores.cost if each.scores else None),
+        "speed": lambda each: _format_score(each.scores.speed if each.scores else None),
+        "intelligence": lambda each: _format_score(each.scores.intelligence if each.scores else None),
+        "score": lambda each: _format_score(each.scores.total if each.scores else None),
+    }
+
+
+def describe_verdict(selection: Selection) -> str:
+    """Say which model was chosen, and by which rule."""
+    if selection.winner is None:
+        return "none of them can answer"
+    rules = {
+        "score": "the best score by " + ", ".join(f"{name} {value:g}" for name, value in selection.priorities.items()),
+        "default": "your default",
+        "order": "the first of your order",
+    }
+    hint = f", among those that the hint {selection.hint!r} leaves" if selection.hint is not None else ""
+    return f"{selection.winner}: {rules.get(selection.rule, selection.rule)}{hint}"
+
+
+def _describe_hint(candidate: Candidate, selection: Selection) -> str:
+    if selection.hint is None:
+        return "none followed" if candidate.eligible else "-"
+    return f"{selection.match}: {selection.hint}" if candidate.left_by_hints else "-"
+
+
+def _format_score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

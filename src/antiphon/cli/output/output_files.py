@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from antiphon.cli.error_messages import WRONG_USAGE, Failed
-from antiphon.cli.output.formats import json_line
+from antiphon.cli.output.formats import WRONG_USAGE, Failed, json_line
 from antiphon.wire import content
 
 Output = Annotated[

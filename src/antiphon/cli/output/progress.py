@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import TextIO
+from typing import TextIO, cast
 
 import click
+import msgspec
 
 from antiphon.cli.output.formats import paint_text, write_line
 from antiphon.host.checks.visible import inert_line, make_inert, wrap_line
 from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.transports.recording import Message
 
 _TICK = 1.0
 """Seconds until a call is reported as slow, and between two updates."""
@@ -123,3 +125,51 @@ class Teller:
 def _draw_bar(width: int, part: float) -> str:
     filled = round(width * min(1.0, max(0.0, part)))
     return "━" * filled + "─" * (width - filled)
+
+
+LEGEND = "→ from us to the server   ← from the server to us"
+
+_LONGEST_TEXT = 100
+"""Most characters of one text in a line."""
+_LONGEST_BODY = 360
+"""Most characters of a body: four rows of a terminal."""
+
+
+def format_message(message: Message) -> str:
+    """Format a message as one line: an arrow, its kind, its id, a short body."""
+    arrow = "→" if message.direction == "sent" else "←"
+    what = {"result": "result of ", "error": "error for ", "unreadable": "unreadable"}.get(message.kind, "")
+    number = "" if message.id is None else f" #{message.id}"
+    name = message.method or ("an unknown request" if message.kind in ("result", "error") else "")
+    return f"{arrow} {what}{name}{number}  {_shorten_body(message.body)}".rstrip()
+
+
+def _shorten_body(body: object) -> str:
+    if body is None:
+        return ""
+    if isinstance(body, str):
+        return _cut_text(body, _LONGEST_BODY)
+    return _cut_text(msgspec.json.encode(_abridge_value(body)).decode(), _LONGEST_BODY)
+
+
+def _abridge_value(value: object) -> object:
+    """Shorten long texts, and leave out what every message of the newest revision repeats."""
+    if isinstance(value, str):
+        return _cut_text(value, _LONGEST_TEXT)
+    if isinstance(value, Mapping):
+        members = cast("Mapping[str, object]", value)
+        # Anyone who has the state of a request can continue the call, so it is not shown.
+        return {
+            key: f"<{len(member)} characters>"
+            if key == "requestState" and isinstance(member, str)
+            else _abridge_value(member)
+            for key, member in members.items()
+            if key != "_meta"
+        }
+    if isinstance(value, list):
+        return [_abridge_value(member) for member in cast("list[object]", value)]
+    return value
+
+
+def _cut_text(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

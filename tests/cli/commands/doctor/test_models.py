@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.commands.doctor.models import check_models
+from antiphon.cli.commands.doctor.command import check_models
 from antiphon.errors import ConfigError
 from tests.cli.conftest import Cli
 

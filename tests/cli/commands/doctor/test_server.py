@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from antiphon.cli.commands.doctor.command import examine_server, find_oddities
 from antiphon.cli.commands.doctor.local import DoctorFinding
-from antiphon.cli.commands.doctor.server import examine_server, find_oddities
 from antiphon.cli.options import Reach
 from antiphon.wire.tools import Tool
 from tests.cli.program import SERVERS, SHOP

@@ -7,8 +7,7 @@ from unicodedata import category
 
 import pytest
 
-from antiphon.cli.commands.review.list import make_layout
-from antiphon.cli.commands.review.queue_list import draw_list, draw_question
+from antiphon.cli.commands.review.queue_list import draw_list, draw_question, make_layout
 from antiphon.host import MemoryStore, Queue, ReviewItem
 from antiphon.host.checks.risk import assess_elicitation, assess_risks
 from antiphon.host.checks.visible import count_hidden

@@ -1,28 +1,31 @@
-"""``antiphon demo``: shows sampling in one minute, with a server in a process of its own.
-
-Owns the options; ``demonstration`` has the run.
-"""
+"""``antiphon demo``: shows sampling in one minute, with a server in a process of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from contextlib import AbstractAsyncContextManager
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from shutil import which
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import click
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from antiphon.cli import options
-from antiphon.cli.bell import ring_for_questions
-from antiphon.cli.commands.demo.demonstration import Demo, DemoRun, Display
-from antiphon.cli.commands.demo.server import MOST_PRODUCTS
-from antiphon.cli.host_options import choose_host, read_configuration
-from antiphon.cli.output.formats import is_terminal
-from antiphon.errors import ConfigError
+from antiphon.cli.commands.demo.server import INTERVAL_VARIABLE, MOST_PRODUCTS, Product
+from antiphon.cli.host_options import choose_host, describe_refusal, read_configuration, reason_of
+from antiphon.cli.output.formats import FAILED, explain_error, is_terminal, print_json, print_list
+from antiphon.cli.output.progress import LEGEND, Teller, format_message
+from antiphon.cli.store import ring_for_questions
+from antiphon.client.client import Client
+from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, Rejected
+from antiphon.host.budget import format_dollars
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.config.settings import Config as ConfigSettings
 from antiphon.host.configured_host import ConfiguredHost
@@ -32,6 +35,201 @@ from antiphon.host.review.review import obstacle_of
 from antiphon.host.review_page import page_opener
 from antiphon.host.store import MemoryStore
 from antiphon.host.store.store_location import state_folder
+from antiphon.transports.recording import Message, RecordingChannel
+from antiphon.wire.common import ClientCapabilities, Implementation
+from antiphon.wire.logging import LoggingMessageNotificationParams
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+
+_PATIENCE = 30.0
+"""Seconds the call may take in addition to the time in which products arrive and answers are made."""
+_AT_ONCE = 20
+"""Concurrent calls: as many requests as a person can keep track of, and fewer than a host answers at once."""
+_STYLES = {
+    "product": "bold cyan",
+    "ask": "bold yellow",
+    "answer": "bold green",
+    "stored": "bold green",
+    "refused": "bold red",
+    "error": "bold red",
+}
+_LINES = {
+    "connected": "Connected to {server} {version} in a process of its own, revision {revision}.",
+    "product": "  ● new product   {sku}  {name}, {price:.2f} EUR",
+    "ask": "  ? the server asks us for a description (at most {max_tokens} tokens): {prompt}",
+    "answer": "  ✓ answered by {model}: {text}",
+    "refused": "  ✗ {why}",
+    "stored": "  ■ stored        {sku}  {name}",
+    "error": "  ✗ {message}",
+    "done": "{stored} of {wanted} new products are described and stored (read back from the server), in {seconds} s.",
+    "summary": """\
+Calls {calls} · asks of the server {asks} · answered {answered} · refused {refused} · cost {cost}
+Decisions: {decisions}
+Record: {record}
+{next}""",
+}
+
+
+class DemoRun(Struct, frozen=True, kw_only=True):
+    """What one run shows: how many products, how fast, and where a person decides."""
+
+    products: int
+    revision: str
+    interval: float
+    is_paged: bool
+    record: str
+    """Where the host keeps decisions, for people."""
+    next: str
+    """What to do next, for people."""
+
+
+class Display:
+    """Shows events. ``messages``: also show every message."""
+
+    def __init__(self, *, as_json: bool, messages: bool) -> None:
+        self.teller = Teller(sys.stdout)
+        self._as_json, self._messages = as_json, messages
+        if messages and not as_json:
+            self.teller.say(LEGEND, "dim")
+
+    def event(self, event: str, **facts: Any) -> None:
+        """Show an event."""
+        if self._as_json:
+            print_json({"event": event, **facts})
+        elif event != "done" or facts["stored"] is not None:
+            self.teller.say(_LINES[event].format_map(facts), _STYLES.get(event, "bold"))
+
+    def message(self, message: Message) -> None:
+        """Show a message."""
+        if self._messages and self._as_json:
+            print_json({"event": "message", **msgspec.to_builtins(message)})
+        elif self._messages:
+            self.teller.say(format_message(message), "red" if message.kind == "error" else "dim")
+
+    def shelf(self, products: Sequence[Product]) -> None:
+        """Show products as a table."""
+        if not self._as_json:
+            self.teller.say("")
+            columns: Mapping[str, Callable[[Product], str]] = {
+                "product": lambda product: f"{product.sku} {product.name}",
+                "description": lambda product: product.description or "",
+                "by": lambda product: product.model or "",
+            }
+            print_list(products, columns, as_json=False, nothing="Nothing is stored.")
+            self.teller.say("")
+
+
+class Demo:
+    """One run of the demonstration."""
+
+    def __init__(self, display: Display, host: ConfiguredHost, run: DemoRun) -> None:
+        self._display, self._host, self._run = display, host, run
+        self._calls = 0
+        self._asked = Counter[str]()
+        """How often the server has asked, and how often it was answered and refused."""
+        self._decisions = Counter[str]()
+
+    async def run(self) -> int:
+        """Have products described; return the exit code. The last events say what is stored, and what it took."""
+        done: dict[str, Any] = {"stored": None, "wanted": self._run.products}
+        began, spent = time.monotonic(), await self._sum_spending()
+        try:
+            await self._describe(done)
+        except ConfigError:
+            raise
+        except AntiphonError as error:
+            self._display.event("error", message=explain_error(error))
+        self._display.event("done", **done, seconds=round(time.monotonic() - began, 1))
+        self._display.event(
+            "summary",
+            calls=self._calls,
+            **{name: self._asked[name] for name in ("asks", "answered", "refused")},
+            cost=format_dollars(await self._sum_spending() - spent),
+            decisions=", ".join(f"{each} ({count})" for each, count in self._decisions.items()) or "none",
+            record=self._run.record,
+            next=self._run.next,
+        )
+        return 0 if done["stored"] == done["wanted"] else FAILED
+
+    async def _sum_spending(self) -> int:
+        """Return the sum of all spending, in nano-dollars."""
+        return sum(balance.spent.money for balance in await self._host.store.balances_of(["total"]))
+
+    async def _describe(self, done: dict[str, Any]) -> None:
+        """Have the products described. ``done`` gets the count of the server's own list, not that of our answers."""
+        run = self._run
+        # The interval is no argument, because arguments are part of the server's identity: a grant that is given in one
+        # run applies in the next.
+        environ = {INTERVAL_VARIABLE: str(run.interval)}
+        client = Client(
+            {"command": sys.executable, "args": ["-m", "antiphon.cli.commands.demo.server"], "env": environ},
+            sampling=self.answer,
+            revision=run.revision,
+            timeout=_PATIENCE + run.products * run.interval * 2,
+            log_level="info",
+            on_log=self._log_message,
+            wrap=lambda channel: RecordingChannel(channel, self._display.message),
+        )
+        async with client:
+            server, done["revision"] = cast("Implementation", client.server_info), client.revision
+            self._display.event("connected", server=server.name, version=server.version, revision=client.revision)
+            # On a page, requests can be seen side by side.
+            calls = min(run.products, _AT_ONCE) if run.is_paged else 1
+            counts = [len(range(at, run.products, calls)) for at in range(calls)]
+            await asyncio.gather(*(self._call(client, count) for count in counts))
+            contents = (await client.read_resource("shop://products")).contents
+            shelf = msgspec.json.decode(contents[0].bytes, type=list[Product])
+        done["stored"] = len(shelf)
+        self._display.shelf(shelf)
+
+    async def _call(self, client: Client, count: int) -> None:
+        self._calls += 1
+        try:
+            # A server sends progress only if it is wanted; it is shown among the messages.
+            result = await client.call_tool(
+                "describe_new_products", {"count": count}, progress=lambda _done, _total, _message: None
+            )
+        except ConnectionClosed:
+            raise
+        except AntiphonError as error:
+            # At 2026-07-28 a refusal ends the whole call; what was stored before stays stored.
+            self._display.event("error", message=f"the call was given up: {explain_error(error)}")
+            return
+        if result.is_error:
+            self._display.event("error", message=result.text)
+
+    def _log_message(self, params: LoggingMessageNotificationParams) -> None:
+        self._display.event(**cast("dict[str, Any]", params.data))
+
+    @property
+    def capabilities(self) -> ClientCapabilities:
+        """What the host can answer."""
+        return self._host.capabilities
+
+    async def answer(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
+        """Let the host answer, and show the outcome. Nothing else is shown while a person decides at this terminal."""
+        self._asked["asks"] += 1
+        number, prompt = self._asked["asks"], params.messages[-1].text
+        self._display.event("ask", n=number, prompt=prompt, max_tokens=params.max_tokens, server=origin.target)
+        try:
+            with nullcontext() if self._run.is_paged else self._display.teller.held():
+                result = await self._host(params, origin)
+        except Rejected as error:
+            self._asked["refused"] += 1
+            self._display.event("refused", n=number, reason=reason_of(error), why=describe_refusal(error))
+            raise
+        finally:
+            self._count_decision(origin)
+        self._asked["answered"] += 1
+        self._display.event("answer", n=number, model=result.model, text=result.text)
+        return result
+
+    def _count_decision(self, origin: Origin) -> None:
+        """Count the last decision about a request, by the policy or by a person."""
+        steps = [each for each in self._host.audit.records(origin.id) if each.step in ("policy", "review")]
+        if steps:
+            self._decisions[f"{steps[-1].outcome} by {steps[-1].by or steps[-1].step}"] += 1
+
 
 _QUICK, _HUMAN = 0.2, 2.0
 """Seconds between two products: for a program, and for a person who reads along."""

@@ -20,9 +20,7 @@ from antiphon.cli.commands.doctor.local import DoctorFinding, list_missing_packa
 from antiphon.cli.commands.install import list_hosts
 from antiphon.cli.config_files import config_paths as server_paths
 from antiphon.cli.config_files import read_bytes
-from antiphon.cli.error_messages import Failed, explain_error
-from antiphon.cli.output.formats import json_line, print_text
-from antiphon.cli.quantities import format_time
+from antiphon.cli.output.formats import Failed, explain_error, format_time, json_line, print_text
 from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.client.connection.server_files import read_json
 from antiphon.errors import AntiphonError, ConfigError

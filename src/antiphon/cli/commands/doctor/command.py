@@ -1,24 +1,224 @@
-"""``antiphon doctor``: checks the installation, or examines a server.
+"""``antiphon doctor``: checks the models that are configured, or examines a server.
 
-Owns the display of findings, and the exit code. ``local``, ``models`` and ``server`` have the checks, ``bundle`` the
-report.
+Owns the display of findings, and the exit code. ``local`` checks the installation, ``bundle`` writes the report.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from statistics import median
+from typing import Annotated, Any, cast
 
+import msgspec
+
+from antiphon.channel import Channel
 from antiphon.cli.commands.doctor.local import DoctorFinding, check_installation
-from antiphon.cli.commands.doctor.server import check_login, examine_server
-from antiphon.cli.error_messages import FAILED, exit_code, explain_error
+from antiphon.cli.config_files import address_of, resolve_target
+from antiphon.cli.host_options import read_configuration
+from antiphon.cli.open_client import list_left_out, open_client
 from antiphon.cli.options import Json, Reach, complete_server
-from antiphon.cli.output.formats import print_json
+from antiphon.cli.output.formats import FAILED, exit_code, explain_error, print_json
 from antiphon.cli.output.progress import Teller
-from antiphon.errors import ConfigError, Unauthorized
+from antiphon.client.client import Client
+from antiphon.errors import AntiphonError, ConfigError, MethodNotFound, Unauthorized
+from antiphon.host.budget import convert_to_nano, format_dollars
+from antiphon.host.checks.visible import count_hidden, inert_line
+from antiphon.host.model_catalogue import Model, ModelCatalogue
+from antiphon.host.models.models import Models
+from antiphon.host.providers.api_keys import missing_key
+from antiphon.host.providers.base import Usage
+from antiphon.host.providers.persistence import RetryPatience
+from antiphon.host.providers.vectors import EmbeddingParams
+from antiphon.wire.content import TextContent
+from antiphon.wire.lifecycle import ServerCapabilities
+from antiphon.wire.revisions import find_revision
+from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
+from antiphon.wire.tools import Tool
+
+_PINGS = 5
+_MANY_TOOLS = 100
+"""Number of tools from which models choose badly, and lists cost more than the work."""
+_LONG = 4_000
+"""Characters from which a description costs a model more than it is worth."""
+# 2025-11-25 server/tools, Tool Names: 1 to 128 characters, letters, digits, "_", "-" and ".".
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+async def examine_server(target: str, reach: Reach, report: Callable[[DoctorFinding], object]) -> None:
+    """Connect to a server and report findings one by one; errors are raised."""
+    channels: list[Channel] = []
+    began = time.perf_counter()
+    async with open_client(target, reach, seen=channels.append) as client:
+        report(DoctorFinding("ok", "connection", f"open after {time.perf_counter() - began:.2f} s"))
+        for finding in _report_identity(client):
+            report(finding)
+        report(await _round_trip(client))
+        async for finding in _check_lists(client):
+            report(finding)
+        noise = sum(getattr(channel, "noise", 0) for channel in channels)
+        if noise:
+            report(DoctorFinding("odd", "stdout", f"{noise} lines that are not messages (logs belong on stderr)"))
+        if len(channels) > 1:
+            report(DoctorFinding("odd", "start", "it ended when asked for its revisions, and had to be started again"))
+
+
+async def check_login(target: str, reach: Reach) -> DoctorFinding:
+    """Say what a server requires from clients that sign in, by its and its authorization server's metadata."""
+    address = address_of(resolve_target(target, reach.config))
+    if address is None:
+        return DoctorFinding("note", "login", "a server that is started here gets its secrets by its environment")
+    from antiphon.cli.login_access import describe_sign_in
+
+    try:
+        return DoctorFinding("note", "login", await describe_sign_in(address))
+    except AntiphonError as error:
+        return DoctorFinding("odd", "login", explain_error(error))
+
+
+def _report_identity(client: Client) -> Iterator[DoctorFinding]:
+    info = client.server_info
+    if info is None:
+        yield DoctorFinding("odd", "server", "does not state its name and version")
+    else:
+        yield DoctorFinding("ok", "server", f"{info.title or info.name} {info.version}".strip())
+    agreed = find_revision(client.revision)
+    era = "modern" if agreed is not None and agreed.modern else "legacy: with a handshake"
+    yield DoctorFinding("ok", "revision", f"{client.revision} ({era})")
+    text = _describe_offers(client.server_capabilities)
+    yield DoctorFinding("ok" if text else "odd", "offers", text or "nothing at all")
+    if count_hidden(client.instructions or ""):
+        yield DoctorFinding(
+            "odd", "instructions", f"contain invisible characters: {count_hidden(client.instructions or '')}"
+        )
+
+
+def _describe_offers(capabilities: ServerCapabilities) -> str:
+    declared = cast("dict[str, dict[str, object] | None]", msgspec.to_builtins(capabilities))
+    return ", ".join(
+        name + (f" ({', '.join(sorted(parts))})" if parts else "") for name, parts in sorted(declared.items())
+    )
+
+
+async def _round_trip(client: Client) -> DoctorFinding:
+    taken: list[float] = []
+    for _ in range(_PINGS):
+        began = time.perf_counter()
+        try:
+            await client.ping()
+        except MethodNotFound:
+            return DoctorFinding("odd", "round trip", "it does not know ping")
+        taken.append((time.perf_counter() - began) * 1e3)
+    kind = "odd" if median(taken) > 1_000 else "ok"
+    return DoctorFinding(kind, "round trip", f"{median(taken):.1f} ms (median of {_PINGS})")
+
+
+async def _check_lists(client: Client) -> AsyncIterator[DoctorFinding]:
+    offered = client.server_capabilities
+    for name in await list_left_out(client):
+        yield DoctorFinding(
+            "failed", f"server {name}", "is left out, since it has not been listed yet: antiphon doctor NAME"
+        )
+    if offered.tools is not None:
+        tools = [tool async for tool in client.tools()]
+        yield DoctorFinding("ok", "tools", str(len(tools)))
+        for finding in find_oddities(tools):
+            yield finding
+    if offered.resources is not None:
+        resources = [one async for one in client.resources()]
+        templates = [one async for one in client.resource_templates()]
+        yield DoctorFinding("ok", "resources", f"{len(resources)}, and {len(templates)} templates")
+    if offered.prompts is not None:
+        yield DoctorFinding("ok", "prompts", str(len([one async for one in client.prompts()])))
+
+
+def find_oddities(tools: Iterable[Tool]) -> Iterator[DoctorFinding]:
+    """Yield what is unusual about a list of tools."""
+    names: Counter[str] = Counter()
+    for tool in tools:
+        names[tool.name] += 1
+        for text in _odd_tool(tool):
+            yield DoctorFinding("odd", f"tool {tool.name}", text)
+    for name, count in names.items():
+        if count > 1:
+            yield DoctorFinding("odd", f"tool {name}", f"is listed {count} times")
+    if names.total() > _MANY_TOOLS:
+        yield DoctorFinding("odd", "tools", f"more than {_MANY_TOOLS}: models choose badly among so many")
+
+
+def _odd_tool(tool: Tool) -> Iterator[str]:
+    if not _NAME.fullmatch(tool.name):
+        yield "its name is not allowed by the specification (letters, digits, '_', '-', '.'; at most 128)"
+    if not (tool.description or "").strip():
+        yield "has no description: a model cannot know what it is for"
+    elif len(tool.description or "") > _LONG:
+        yield f"its description has {len(tool.description or '')} characters"
+    found = count_hidden(tool.description or "")
+    if found:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in found.items())
+        yield f"its description contains invisible characters: {kinds}"
+    if tool.input_schema.get("type") != "object":
+        yield f"its input schema is of type {tool.input_schema.get('type')!r}, not object"
+    missing = _list_undescribed(tool.input_schema)
+    if missing:
+        yield f"its input schema requires what it does not describe: {', '.join(missing)}"
+
+
+def _list_undescribed(schema: Mapping[str, Any]) -> list[str]:
+    required, properties = schema.get("required"), schema.get("properties")
+    described = cast("dict[str, object]", properties) if isinstance(properties, dict) else {}
+    names = cast("list[object]", required) if isinstance(required, list) else []
+    return [str(name) for name in names if name not in described]
+
+
+_DEADLINE = 30.0
+"""Seconds for an answer, since a local model may have to be loaded first."""
+_QUESTION = "Answer with the one word: ready"
+_MOST_TOKENS = 200
+"""Most tokens of the answer; reasoning models need some before their first word."""
+_SHOWN = 40
+"""Characters of the answer that are shown."""
+
+
+async def check_models(config: Path | None, environ: Mapping[str, str]) -> list[DoctorFinding]:
+    """Ask each model for one word, all concurrently; findings are in the order of the configuration."""
+    found = await asyncio.to_thread(read_configuration, config, environ)
+    return await asyncio.gather(*(_ask_model(model, environ) for model in found.catalogue()))
+
+
+async def _ask_model(model: Model, environ: Mapping[str, str]) -> DoctorFinding:
+    missing = missing_key(model, environ)
+    if missing is not None:
+        return DoctorFinding("failed", model.name, f"{missing}: set it, or take the model out of the configuration")
+    models = Models(ModelCatalogue((model,)), environ, patience=RetryPatience(attempts=1, deadline=_DEADLINE))
+    began = time.monotonic()
+    try:
+        said, usage = await _try_model(models, model)
+    except AntiphonError as error:
+        return DoctorFinding("failed", model.name, str(error))
+    finally:
+        await models.aclose()
+    cost = None if usage is None else models.cost(model.name, usage)
+    paid = "" if not cost else f", {format_dollars(convert_to_nano(cost))}"
+    return DoctorFinding("ok", model.name, f"{said} in {time.monotonic() - began:.1f} s{paid}")
+
+
+async def _try_model(models: Models, model: Model) -> tuple[str, Usage | None]:
+    """Use a model once; return what it did, and what that took."""
+    if model.embeddings:
+        made = await models.embed(EmbeddingParams.of([_QUESTION]), model=model.name)
+        return f"made a vector of {len(made.vectors[0]) // 4} numbers", made.usage
+    message = SamplingMessage(role="user", content=TextContent(text=_QUESTION))
+    request = CreateMessageRequestParams(messages=[message], max_tokens=_MOST_TOKENS)
+    answer = await models.generate(request, model=model.name)
+    return f'answered "{inert_line(answer.result.text.strip()[:_SHOWN])}"', answer.usage
+
 
 _REPORT = "antiphon-report.txt"
 _MARKS = {"ok": "ok  ", "note": "note", "odd": "odd ", "failed": "FAIL"}
@@ -50,8 +250,6 @@ async def command(
     if target is None:
         findings = await asyncio.to_thread(check_installation, reach.config)
         if models:
-            from antiphon.cli.commands.doctor.models import check_models
-
             findings += await check_models(reach.config, os.environ)
     elif models:
         raise ConfigError("--models asks the models of this installation: leave the server out")

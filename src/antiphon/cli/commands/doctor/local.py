@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple
 
 from antiphon import __version__
 from antiphon.cli.commands.install import list_hosts
-from antiphon.cli.config_files import config_paths, fill_entry, read_config
-from antiphon.cli.target_text import target_of
+from antiphon.cli.config_files import config_paths, fill_entry, read_config, target_of
 from antiphon.client.connection.targets import locate_target
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask_text

@@ -12,19 +12,21 @@ from typing import Annotated, Literal
 
 import click
 
-from antiphon.cli.bell import ring_for_questions
 from antiphon.cli.commands.review import decide
-from antiphon.cli.commands.review.answer import agree_in_person, check_named, edit_request, fill_in_person
-from antiphon.cli.commands.review.find import find_pending, find_question
-from antiphon.cli.commands.review.list import list_pending, make_layout, watch_queue
-from antiphon.cli.commands.review.queue_list import draw_question
+from antiphon.cli.commands.review.decide import agree_in_person, check_named, edit_request, fill_in_person
+from antiphon.cli.commands.review.queue_list import (
+    draw_question,
+    find_pending,
+    find_question,
+    list_pending,
+    make_layout,
+    watch_queue,
+)
 from antiphon.cli.commands.review.terminal_queue import decide_in_terminal
-from antiphon.cli.error_messages import Failed
-from antiphon.cli.groups import ReviewGroup
 from antiphon.cli.options import Browse, By, Json, Port
-from antiphon.cli.output.formats import print_json, write_line
-from antiphon.cli.quantities import parse_future_time, parse_money
-from antiphon.cli.store import StoreOptions, open_chosen_store, run_on_store
+from antiphon.cli.output.formats import Failed, parse_future_time, parse_money, print_json, write_line
+from antiphon.cli.signatures import ReviewGroup
+from antiphon.cli.store import StoreOptions, open_chosen_store, ring_for_questions, run_on_store
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question

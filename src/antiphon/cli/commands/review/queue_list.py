@@ -1,30 +1,43 @@
-"""Questions as rows of text: short ones for a list, complete ones to decide by.
+"""Questions by their ids, and as rows of text: short ones for a list, complete ones to decide by.
 
-Pure. Text of a server is inert and behind a gutter. The host's ``terminal.request_text`` draws the request itself, as
-in the inline review.
+Text of a server is inert and behind a gutter. The host has ``terminal.request_text``, which draws the request itself,
+as in the inline review.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import select
+import shutil
+import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from antiphon.cli.commands.review.find import explain_lateness, format_listed_id, shorten_ids
-from antiphon.cli.output.scores import describe_verdict, make_score_columns
-from antiphon.cli.quantities import format_time
+from antiphon.cli.arguments import find_by_prefix
+from antiphon.cli.output.formats import (
+    Failed,
+    describe_verdict,
+    format_time,
+    is_terminal,
+    make_score_columns,
+    print_json,
+    write_line,
+)
 from antiphon.host.budget import Amount, Costs, format_dollars
-from antiphon.host.checks.form_fields import Field, fields_of
+from antiphon.host.checks.form_fields import Field, fields_of, list_suggestions
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.models.selection import Candidate, Selection, read_selection
-from antiphon.host.review.question import Question
-from antiphon.host.review.queue import AnyItem
+from antiphon.host.review.question import Outcome, Question
+from antiphon.host.review.queue import AnyItem, Queue
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.review.summary import round_text, task_text
+from antiphon.host.store.base import ReviewState, Store
 from antiphon.host.terminal import request_text
 from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.forms import list_differences
@@ -225,3 +238,206 @@ def _describe_candidate(candidate: Candidate, selection: Selection) -> str:
 def _join_text(blocks: Iterable[object]) -> str:
     kinds = (block.text if isinstance(block, TextContent) else f"({type(block).__name__})" for block in blocks)
     return " ".join(kinds)
+
+
+_LEAST = 4
+"""Least letters of an id that are shown: few enough to be typed."""
+_HASH = 12
+"""Hexadecimal digits of a hash in a list: enough to exclude a coincidence."""
+_MOST = 10_000
+"""Most questions that are searched, far more than ever wait for one person."""
+_PAST: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
+
+
+async def find_question(store: Store, id: str) -> Question:
+    """Find the question whose id has this prefix, preferably one that waits.
+
+    ``id`` may be ``ID:HASH``, as listed; the question must then have this content.
+    """
+    id, _, hash = id.lower().partition(":")
+    states: Sequence[tuple[ReviewState, ...]] = (("pending",), _PAST)
+    for some in states:
+        found = [row.id for row in await store.reviews(some, _MOST, contents=False) if id and row.id.startswith(id)]
+        if found:
+            question = await Queue(store).get(find_by_prefix(id, found, ""))
+            if hash and not question.hash.startswith(hash):
+                raise Failed(f"{question.id}: is not what was listed any more: antiphon review show {question.id}")
+            return question
+    raise Failed(f"there is no review {id}: antiphon review list")
+
+
+async def find_pending(store: Store, ids: Sequence[str]) -> list[Question]:
+    """Find questions that can be decided, each once."""
+    found = {question.id: question for question in [await find_question(store, id) for id in ids]}
+    for question in found.values():
+        if question.state != "pending":
+            raise Failed(explain_lateness(question))
+    return list(found.values())
+
+
+def explain_lateness(question: Question) -> str:
+    """Say why a question cannot be decided any more."""
+    if question.state == "held":
+        return f"{question.id}: already decided by {question.by or 'somebody'}, who can still undo it"
+    if question.state in ("decided", "done"):
+        return f"{question.id}: already decided by {question.by or 'somebody'}{_describe_outcome(question)}"
+    if question.outcome is not None and question.outcome.became == "blocked":
+        return f"{question.id}: was withdrawn, its server is blocked"
+    if question.state == "withdrawn":
+        return f"{question.id}: was withdrawn, nobody waits for an answer any more"
+    return f"{question.id}: has expired, which is a refusal"
+
+
+def format_listed_id(question: Question) -> str:
+    """Return a question's id with the hash of its content, so that a script approves exactly what it has listed."""
+    return f"{question.id}:{question.hash[:_HASH]}" if question.hash else question.id
+
+
+def is_named_as_listed(question: Question, ids: Sequence[str]) -> bool:
+    """Return whether a question was named with as many digits of its hash as ``format_listed_id`` returns."""
+    named = (id.lower().partition(":") for id in ids)
+    return any(question.id.startswith(id) and len(hash) >= _HASH for id, _, hash in named if id)
+
+
+def _describe_outcome(question: Question) -> str:
+    match question.outcome:
+        case Outcome(became="handed-over"):
+            return ", and handed over to the server"
+        case Outcome(became="late", why=why):
+            return f", but too late: {LATE.get(why, why)}"
+        case Outcome(became="failed", why=why):
+            return f", but no answer came of it ({why})"
+        case _:
+            return ""
+
+
+LATE = {
+    "cancelled": "nobody waited for the answer any more",
+    "call-gone": "the server no longer knew the call",
+    "deadline": "the time of the call was up",
+    "closed": "the connection was gone",
+}
+"""Why an answer came too late, in words."""
+
+
+def shorten_ids(ids: Collection[str]) -> dict[str, str]:
+    """Shorten ids to the shortest prefixes that are unique."""
+    length = _LEAST
+    while len({id[:length] for id in ids}) < len(set(ids)):
+        length += 1
+    return {id: id[:length] for id in ids}
+
+
+_TICK = 0.5
+"""Seconds between two reads; shorter ones would not be noticed."""
+
+
+def make_layout() -> Layout:
+    """Return the layout for standard output: as wide as the terminal; no colours and no width otherwise."""
+    if not is_terminal():
+        return Layout(columns=0)
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in (None, "", "dumb")
+    return Layout(columns=shutil.get_terminal_size().columns, color=not plain)
+
+
+async def list_pending(store: Store, limit: int, after: str | None, *, as_json: bool) -> None:
+    """List once: grouped by call on a terminal, else one line per question; ``left`` if its process has ended.
+
+    If more questions wait than are listed, standard error says how many, and how to list the next ones.
+    """
+    queue = Queue(store)
+    last = None if after is None else (await find_question(store, after)).id
+    questions, now = await queue.pending(limit, last), time.time()
+    if as_json or not is_terminal():
+        for question in questions:
+            _write_question(question, now, as_json=as_json)
+    elif not questions:
+        write_line("Nothing waits for you.")
+    else:
+        for row in draw_list(questions, make_layout(), now):
+            write_line(row)
+    count = await queue.waiting()
+    if count > len(questions):
+        rest = f"; the next ones: antiphon review list --after {questions[-1].id}" if len(questions) == limit else ""
+        write_line(f"{len(questions)} of {count} that wait{rest}", sys.stderr)
+
+
+async def watch_queue(store: Store, *, as_json: bool) -> None:
+    """Write a line when a question comes, and one when it is decided."""
+    queue = Queue(store)
+    waiting: dict[str, Question] = {}
+    seen = -1
+    while not _is_unread():
+        version = await store.reviews_version()
+        if version != seen:
+            seen, now = version, time.time()
+            pending = {question.id: question for question in await queue.pending()}
+            over = [await queue.get(id) for id in waiting if id not in pending]
+            for question in (*over, *(pending[id] for id in pending if id not in waiting)):
+                _write_question(question, now, as_json=as_json)
+            waiting = pending
+        await asyncio.sleep(_TICK)
+
+
+def _is_unread() -> bool:
+    """Return whether the reader of our output has gone (``| head``)."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _write_question(question: Question, now: float, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_summarize_question(question, now))
+        return
+    left = time_left(question, now)
+    cells = [
+        format_listed_id(question),
+        question.state if question.waited_for or question.state != "pending" else "left",
+        question.kind,
+        "" if left is None else f"{left:.0f}",
+        describe_origin(question),
+        quote_content(question),
+    ]
+    write_line("\t".join(map(inert_line, cells)))
+
+
+def _summarize_question(question: Question, now: float) -> dict[str, Any]:
+    item = question.item
+    summary: dict[str, Any] = {
+        name: getattr(question, name)
+        for name in (
+            "id",
+            "kind",
+            "state",
+            "group",
+            "identity",
+            "created",
+            "expires",
+            "waited_for",
+            "by",
+            "decided",
+            "hash",
+        )
+    }
+    summary["left"] = time_left(question, now)
+    if item is not None:
+        origin = item.origin
+        summary |= {
+            "target": origin.target,
+            "call": origin.call,
+            "round": origin.round,
+            "gist": summarize_content(question),
+        }
+        summary["task"] = origin.task
+        summary["warnings"] = [risk.text for risk in item.risks if risk.level == "warning"]
+    if isinstance(item, ReviewItem):
+        summary |= {"provider": item.provider, "model": item.model, "choices": sorted(item.choices)}
+        summary["worst"] = item.costs.worst if item.costs else None
+    elif isinstance(item, ElicitItem):
+        summary["mode"] = item.params.mode
+        summary["url"] = item.params.url
+        summary["suggested"] = list_suggestions(item.params) or None
+    return summary

@@ -15,13 +15,10 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from antiphon.cli.bell import ring_for_questions
-from antiphon.cli.commands.review.find import shorten_ids
-from antiphon.cli.commands.review.queue_list import time_left
+from antiphon.cli.commands.review.queue_list import shorten_ids, time_left
 from antiphon.cli.options import By, user_name
-from antiphon.cli.output.formats import is_interactive
-from antiphon.cli.quantities import format_time
-from antiphon.cli.store import StoreOptions, open_chosen_store
+from antiphon.cli.output.formats import format_time, is_interactive
+from antiphon.cli.store import StoreOptions, open_chosen_store, ring_for_questions
 from antiphon.errors import ConfigError
 from antiphon.host.budget import format_dollars
 from antiphon.host.checks.visible import inert_line

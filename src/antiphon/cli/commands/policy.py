@@ -1,0 +1,413 @@
+"""``antiphon policy``: show and explain what is allowed; list and withdraw what people allowed or blocked."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from antiphon.cli.arguments import Asked, find_by_prefix, read_ask, read_input
+from antiphon.cli.config_files import identities_of, names_of, origin_at
+from antiphon.cli.host_options import read_configuration
+from antiphon.cli.options import ConfigFile, Json, complete_server
+from antiphon.cli.output.formats import FAILED, Failed, format_time, print_json, print_list, print_text
+from antiphon.cli.signatures import CommandGroup
+from antiphon.cli.store import StoreOptions, run_on_store
+from antiphon.errors import ConfigError
+from antiphon.host.budget import convert_to_nano, format_dollars
+from antiphon.host.checks import policy_rules
+from antiphon.host.checks.labels import Label
+from antiphon.host.checks.policy_rules import Effect, Policy, Rule, Situation, decide, find_mismatch
+from antiphon.host.checks.redact import mask_text
+from antiphon.host.checks.visible import inert_line
+from antiphon.host.config import Config
+from antiphon.host.config.settings import ServerSettings
+from antiphon.host.configured_host import ConfiguredHost
+from antiphon.host.providers import make_named_provider
+from antiphon.host.review.given_grants import Given, Grants
+from antiphon.host.store import Store
+from antiphon.host.store.base import BlockRow
+from antiphon.machine.toml import parse_toml
+from antiphon.wire.origin import Origin, OriginCall
+from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
+
+
+async def list_grants(store: Store, names: Mapping[str, str], *, as_json: bool) -> None:
+    """List the grants in force. ``names``: those of servers, by identity."""
+    given = await Grants(store).all()
+    spent = {balance.key: balance.spent.money for balance in await store.balances("grant:")}
+    if as_json:
+        for one in given:
+            print_json({**msgspec.to_builtins(one), "spent": spent.get(f"grant:{one.id}", 0)})
+        return
+    columns: dict[str, Callable[[Given], str]] = {
+        "grant": lambda one: one.id,
+        "given": lambda one: format_time(one.given),
+        "server": lambda one: names.get(one.grant.identity, one.grant.identity),
+        "for": _describe_purpose,
+        "scope": lambda one: one.grant.scope,
+        "used": lambda one: _describe_bound(str(one.used), one.grant.terms.uses),
+        "spent": lambda one: _describe_spent(spent.get(f"grant:{one.id}", 0), one.grant.terms.money),
+        "until": lambda one: format_time(one.grant.terms.until),
+        "models": _describe_models,
+    }
+    print_list(given, columns, as_json=False, nothing="Nothing is allowed beforehand by a person.")
+
+
+def _describe_models(given: Given) -> str:
+    """List the models it was given for, and how far they reach."""
+    grant = given.grant
+    if grant.asks_again:
+        return "local models only; for others you are asked again"
+    return "" if grant.tool is not None else inert_line(", ".join((*grant.models, *(grant.reaches or ()))))
+
+
+async def revoke_grants(store: Store, ids: Sequence[str]) -> None:
+    """Withdraw grants, so that a person is asked about the next request."""
+    grants = Grants(store)
+    known = [given.id for given in await grants.all()]
+    for id in [find_by_prefix(id, known, f"there is no grant {id}") for id in ids]:
+        if not await grants.revoke(id):
+            raise Failed(f"there is no grant {id} any more")
+        print_text(f"{id}: revoked, the next request asks again")
+
+
+async def list_blocks(store: Store, *, as_json: bool) -> None:
+    """List the servers that are blocked."""
+    columns: dict[str, Callable[[BlockRow], str]] = {
+        "server": lambda row: row.identity,
+        "target": lambda row: mask_text(row.target),
+        "since": lambda row: format_time(row.since),
+        "by": lambda row: row.by or "",
+    }
+    print_list(await store.blocks(), columns, as_json=as_json, nothing="No server is blocked.")
+
+
+async def lift_block(store: Store, identity: str) -> None:
+    """Unblock a server."""
+    known = [row.identity for row in await store.blocks()]
+    one = find_by_prefix(identity, known, f"no server is blocked as {identity}")
+    if not await store.unblock(one):
+        raise Failed(f"{one}: is not blocked any more")
+    print_text(f"{one}: may ask again")
+
+
+def _describe_purpose(given: Given) -> str:
+    grant = given.grant
+    if grant.when is not None:
+        return f"the tool {grant.tool}, when {grant.when}"
+    return f"the tool {grant.tool}" if grant.tool is not None else f"up to {grant.max_tokens} tokens"
+
+
+def _describe_bound(used: str, most: int | None) -> str:
+    return used if most is None else f"{used} of {most}"
+
+
+def _describe_spent(spent: int, most: int | None) -> str:
+    # Only a grant with a limit on money has an account.
+    return "" if most is None else f"{format_dollars(spent)} of {format_dollars(most, rounding='none')}"
+
+
+class CallCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call of a tool in a file, and the decision that is expected."""
+
+    tool: str
+    arguments: dict[str, Any] = {}
+    annotations: ToolAnnotations | None = None
+    """What its server says of the tool."""
+    server: str = "command:"
+    """A target as for antiphon call, or an identity."""
+    principal: str | None = None
+    called: tuple[str, ...] = ()
+    """Tools that were called before; a name may stand several times."""
+    flowed: tuple[Label, ...] = ()
+    """The labels of what the session has read."""
+    at: datetime | None = None
+    """The time; default now."""
+    headless: bool = False
+    """Whether no person can be asked."""
+    expect: Effect | None = None
+    name: str = ""
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """An ask with everything that the decision about it depends on."""
+
+    asked: Asked
+    origin: Origin
+    situation: Situation
+    headless: bool = False
+
+
+def judge_request(path: Path, server: str | None, *, background: bool, headless: bool) -> Judged:
+    """Read a request, or a call of a tool as a case has it, and assume an ask of this server."""
+    try:
+        case = msgspec.json.decode(read_input(path), type=CallCase) if str(path) != "-" else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        case = None
+    if case is not None:
+        return judge_case(case if server is None else msgspec.structs.replace(case, server=server), headless=headless)
+    asked, known = read_ask(path), origin_at("command:" if server is None else server)
+    call = None if background else OriginCall(id="explained", method="tools/call")
+    origin = msgspec.structs.replace(known, id="explained", call=call)
+    return Judged(asked=asked, origin=origin, situation=Situation(now=_now()), headless=headless)
+
+
+def judge_case(case: CallCase, *, headless: bool = False) -> Judged:
+    """Make the call of a case."""
+    params = CallToolRequestParams.of(case.tool, case.arguments)
+    origin = msgspec.structs.replace(
+        origin_at(case.server),
+        id="explained",
+        call=OriginCall(id="explained", method="tools/call", name=case.tool, arguments=case.arguments),
+        tool=Tool(name=case.tool, input_schema={}, annotations=case.annotations),
+        principal=case.principal,
+    )
+    # A person has allowed the tool before, and left its labels as its server claims them.
+    situation = Situation(
+        now=case.at or _now(), calls=Counter(case.called), flowed=frozenset(case.flowed), is_known=True
+    )
+    return Judged(asked=params, origin=origin, situation=situation, headless=headless or case.headless)
+
+
+def read_cases(path: Path) -> list[CallCase]:
+    """Read the cases of a file: tables ``[[cases]]`` in TOML."""
+    try:
+        data = parse_toml(read_input(path).decode())
+        cases = msgspec.convert(data, dict[str, list[CallCase]])["cases"]
+        if not cases or any(case.expect is None for case in cases):
+            raise ValueError("there are none, or one lacks expect")
+        return cases
+    except (ValueError, KeyError, RecursionError) as error:
+        raise ConfigError(f"{path}: not a file of cases ([[cases]] with tool and expect): {error}") from None
+
+
+def print_explanation(policy: Policy, judged: Judged, *, as_json: bool) -> int:
+    """Print the explanation, and return the exit code: 1 if the request would be denied."""
+    asked, origin, situation = judged.asked, judged.origin, judged.situation
+    verdict = decide(policy, asked, origin, headless=judged.headless, situation=situation)
+    if as_json:
+        rules = [
+            {"rule": rule, "mismatch": find_mismatch(rule, asked, origin, situation)} for rule in rank_rules(policy)
+        ]
+        print_json({**msgspec.structs.asdict(verdict), "rules": rules})
+    else:
+        for line in policy_rules.explain(policy, asked, origin, headless=judged.headless, situation=situation):
+            print_text(line)
+    return FAILED if verdict.effect == "deny" else 0
+
+
+def tell_cases(cases: list[CallCase], policy_for: Callable[..., Policy], *, as_json: bool) -> int:
+    """Decide each case, and print it with the expected decision. Returns 1 if one differs."""
+    failed = 0
+    for at, case in enumerate(cases, 1):
+        judged = judge_case(case)
+        policy = policy_for(*judged.origin.identities)
+        found = decide(policy, judged.asked, judged.origin, headless=judged.headless, situation=judged.situation)
+        differs = case.expect is not None and case.expect != found.effect
+        failed += differs
+        name = case.name or f"case {at}, {case.tool}"
+        if as_json:
+            print_json({"case": name, "expect": case.expect, "effect": found.effect, "rule": found.rule})
+            continue
+        why = f": {found.condition}" if found.condition else ""
+        print_text(f"{name}: {'expected ' + str(case.expect) + ', but ' if differs else ''}{found.effect}{why}")
+    if not as_json:
+        print_text(f"{len(cases) - failed} of {len(cases)} as expected")
+    return FAILED if failed else 0
+
+
+def _now() -> datetime:
+    return datetime.now().astimezone()
+
+
+_RANK: tuple[Effect, ...] = ("deny", "ask", "allow")
+
+
+def show_policy(config: Config, identities: tuple[str, ...], *, as_json: bool) -> None:
+    """Show the policy and the settings of one server, or the general ones and those of all configured servers."""
+    if identities:
+        policy = find_effective_policy(config, *identities)
+        _print_policy(config, policy, {identities[0]: config.for_server(*identities)}, as_json=as_json)
+        return
+    entries = dict.fromkeys(entry.find_identity for entry in (*config.servers, *config.tightened_servers))
+    servers = {"": config.for_server(""), **{known_as: config.for_server(known_as) for known_as in entries}}
+    _print_policy(config, config.policy or Policy(), servers, as_json=as_json)
+
+
+def find_effective_policy(config: Config, *identities: str) -> Policy:
+    """Return the policy for a server, including its review mode."""
+    # The provider is never used: the host is only made for its policy.
+    return ConfiguredHost(config, {}, provider=make_named_provider("echo"), reviewer=None).policy_for(*identities)
+
+
+def rank_rules(policy: Policy) -> list[Rule]:
+    """Return the rules in the order of evaluation."""
+    return sorted(policy.rules, key=lambda rule: _RANK.index(rule.effect))
+
+
+def _describe_rule(rule: Rule) -> str:
+    conditions: dict[str, object] = msgspec.structs.asdict(rule)
+    effect = conditions.pop("effect")
+    said = [f"{name} {_describe_value(value)}" for name, value in conditions.items() if value is not None]
+    return f"{effect}: {', '.join(said)}"
+
+
+def _describe_value(value: object) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def _print_policy(config: Config, policy: Policy, servers: dict[str, ServerSettings], *, as_json: bool) -> None:
+    names = names_of(config)
+    if as_json:
+        print_json(
+            {
+                "files": [str(file) for file in config.files],
+                "policy": policy,
+                "servers": [
+                    {"identity": identity or "*", "target": names.get(identity), **msgspec.to_builtins(one)}
+                    for identity, one in servers.items()
+                ],
+            }
+        )
+        return
+    for line in _list_policy_lines(config, policy):
+        print_text(line)
+    for identity, settings in servers.items():
+        print_text(f"\n{names.get(identity) or identity or 'every server, if nothing else is said below'}")
+        for line in _describe_settings(settings):
+            print_text(f"  {line}")
+
+
+def _list_policy_lines(config: Config, policy: Policy) -> Iterator[str]:
+    files = ", ".join(map(str, config.files))
+    yield f"Configured by {files}." if files else "Nothing is configured: these are the built-in settings."
+    yield "\nPolicy: a deny outranks an ask, an ask an allow."
+    for rule in rank_rules(policy):
+        yield f"  {_describe_rule(rule)}"
+    for rule in policy.labels:
+        yield f"  labels of {rule.name}: {', '.join(rule.labels) or 'none'}"
+    for rule in policy.results:
+        yield f"  result of {rule.name} with {', '.join(rule.found)}: {rule.effect}"
+    yield f"  no rule matches: {policy.default}"
+    yield f"  nobody can be asked: {policy.headless}"
+
+
+def _describe_settings(settings: ServerSettings) -> Iterator[str]:
+    yield f"review of requests: {settings.review}; of answers: {settings.review_response}"
+    yield f"models: {'all' if settings.models is None else ', '.join(settings.models) or 'none'}"
+    yield f"caps: {_describe_members(settings.caps)}"
+    yield f"budget: {_describe_members(settings.budget)}"
+
+
+def _format_figure(value: Decimal | int) -> str:
+    return format_dollars(convert_to_nano(value), rounding="none") if isinstance(value, Decimal) else str(value)
+
+
+def _describe_members(values: msgspec.Struct) -> str:
+    members: dict[str, int | Decimal | None] = msgspec.structs.asdict(values)
+    said = [f"{name.replace('_', ' ')} {_format_figure(value)}" for name, value in members.items() if value is not None]
+    return ", ".join(said) or "none"
+
+
+commands = CommandGroup(usual="show", help="See what servers may ask, and why.\n\nWithout a command: show.")
+grants = CommandGroup(help="List and revoke what you allowed for more than once. Without a command: list.")
+blocks = CommandGroup(help="List servers you blocked, and let them ask again. Without a command: list.")
+
+Server = Annotated[
+    str | None, "--server TARGET: The server: a target as for antiphon call, or an identity.", complete_server
+]
+
+
+@commands.command("show")
+def show_(*, server: Server = None, as_json: Json = False, config: ConfigFile = None) -> int:
+    """Show the rules and what holds for each server; the usual command."""
+    show_policy(
+        read_configuration(config, os.environ), () if server is None else identities_of(server), as_json=as_json
+    )
+    return 0
+
+
+@commands.command()
+def explain(
+    request: Path,
+    *,
+    server: Server = None,
+    background: bool = False,
+    headless: bool = False,
+    as_json: Json = False,
+    config: ConfigFile = None,
+) -> int:
+    """Show, rule by rule, how a request would be decided. Nothing is sent anywhere.
+
+    Exit code 1 if it would be denied.
+
+    Usage:
+        REQUEST.json: A file with the params of sampling/createMessage, or with a whole message of
+            sampling/createMessage, elicitation/create or tools/call; - for standard input. Or a call as antiphon policy
+            test has it: {"tool": "transfer", "arguments": {"amount": 500}}.
+        --background: Judge it as a request that belongs to no call of yours.
+        --headless: Judge it as if no person could be asked.
+    """
+    judged = judge_request(request, server, background=background, headless=headless)
+    policy = find_effective_policy(read_configuration(config, os.environ), *judged.origin.identities)
+    return print_explanation(policy, judged, as_json=as_json)
+
+
+@commands.command("test")
+def compare(cases: Path, *, as_json: Json = False, config: ConfigFile = None) -> int:
+    """Decide calls of tools from a file, and compare with what is expected. Nothing is sent anywhere.
+
+    Exit code 1 if one is decided otherwise.
+
+    Usage:
+        CASES.toml: Tables [[cases]]: tool and expect (allow, ask or deny); also arguments, annotations, server,
+            principal, called (names of tools), at (a time), headless and name.
+    """
+    settings = read_configuration(config, os.environ)
+    return tell_cases(
+        read_cases(cases), lambda *identities: find_effective_policy(settings, *identities), as_json=as_json
+    )
+
+
+commands.add_command(grants, "grants")
+commands.add_command(blocks, "blocks")
+
+
+@grants.command("list")
+def list_given(*, as_json: Json = False, where: StoreOptions) -> Awaitable[int | None]:
+    """List your grants and their use; the usual command."""
+    names = names_of(where.settings)
+    return run_on_store(where, lambda store: list_grants(store, names, as_json=as_json))
+
+
+@grants.command("revoke")
+def revoke_(ids: list[str], *, where: StoreOptions) -> Awaitable[int | None]:
+    """Revoke grants: you are asked again at the next request.
+
+    Usage:
+        ID...: IDs of grants, or as much of their beginnings as is unambiguous.
+    """
+    return run_on_store(where, lambda store: revoke_grants(store, ids))
+
+
+@blocks.command("list")
+def list_blocked(*, as_json: Json = False, where: StoreOptions) -> Awaitable[int | None]:
+    """List the servers you blocked; the usual command."""
+    return run_on_store(where, lambda store: list_blocks(store, as_json=as_json))
+
+
+@blocks.command("lift")
+def lift_(server: str, *, where: StoreOptions) -> Awaitable[int | None]:
+    """Let a server ask again.
+
+    Usage:
+        SERVER: The server's identity, or as much of its beginning as is unambiguous.
+    """
+    return run_on_store(where, lambda store: lift_block(store, server))
