@@ -1,7 +1,7 @@
-"""Arguments as typed, converted by a tool's input schema: ``key=value``, ``key:=JSON``, or one JSON object.
+"""Arguments and requests as typed; arguments are ``key=value``, ``key:=JSON``, or one JSON object.
 
 An object may be in a file (``@FILE``) or come from standard input (``-``). Owns the conversion of typed text to a value
-of the schema's type; the server validates the values.
+of the type that the input schema of a tool has; the server validates the values.
 """
 
 from __future__ import annotations
