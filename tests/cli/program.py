@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pexpect
 
-from antiphon.host.config.default_model import USUAL
+from antiphon.host.models.selection import USUAL
 
 ROOT = Path(__file__).parent.parent.parent
 SERVERS = Path(__file__).parent / "servers"

@@ -10,7 +10,7 @@ import pytest
 from antiphon.cli.config_files import config_paths, describe_servers, find_entry, is_own, read_config
 from antiphon.cli.output.formats import Failed
 from antiphon.errors import ConfigError
-from antiphon.host.config.trust import Trust
+from antiphon.host.config.toml_files import Trust
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from antiphon.cli.config_files import find_config_folder, identities_of, names_o
 from antiphon.errors import ConfigError
 from antiphon.host.config import Config
 from antiphon.host.config.settings import ServerEntry
-from antiphon.host.config.trust import Trust
+from antiphon.host.config.toml_files import Trust
 from antiphon.identity import identity_of as found_at
 from tests.cli.program import SHOP
 

@@ -16,8 +16,7 @@ from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.targets import Command, locate_target
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import GatewaySettings, Profile
-from antiphon.host.config.toml_files import load_config
-from antiphon.host.config.trust import Trust
+from antiphon.host.config.toml_files import Trust, load_config
 
 
 def write(path: Path, *names: str) -> Path:

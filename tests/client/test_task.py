@@ -23,7 +23,7 @@ from antiphon.errors import (
     TaskCancelled,
 )
 from antiphon.host import Host, MemoryStore, Price, Scripted
-from antiphon.host.models.choice import Chosen
+from antiphon.host.models.selection import Chosen
 from antiphon.server import CallNext, ServerRequest, SqlTaskStore, TaskOptions
 from antiphon.types import CallToolResult
 from tests.host.asks import Person, approve

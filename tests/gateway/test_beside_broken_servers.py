@@ -32,7 +32,7 @@ def configured(folder: Path, **servers: object) -> dict[str, Any]:
     """Write servers and settings; return the entry of a gateway that lists no unknown server within its time."""
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     (folder / "trust.py").write_text(
-        "import sys; from pathlib import Path; from antiphon.host.config.trust import Trust\n"
+        "import sys; from pathlib import Path; from antiphon.host.config.toml_files import Trust\n"
         "Trust().add(Path('mcp.json'), Path('mcp.json').read_bytes())"
     )
     (folder / "antiphon.toml").write_text("[gateway]\nlist_timeout = 0\n")

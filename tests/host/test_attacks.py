@@ -12,8 +12,8 @@ import pytest
 from antiphon.errors import InternalError, InvalidParams, Rejected
 from antiphon.host import Approve, Edit, Host, Limits, MemoryStore, Queue, ReviewItem, Scripted, digest, open_store
 from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
-from antiphon.host.models.choice import make_chooser
 from antiphon.host.models.models import Models
+from antiphon.host.models.selection import make_chooser
 from antiphon.host.review.queue import Mismatch
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ToolUseContent

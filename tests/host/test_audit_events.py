@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from antiphon.host.audit_events import make_log_request, ocsf_lines, otel_lines
+from antiphon.host.audit import make_log_request, ocsf_lines, otel_lines
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Entry, Record
 from antiphon.host.store.memory_store import MemoryStore

@@ -9,10 +9,10 @@ import pytest
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Queue, open_host
 from antiphon.host.config import Caps, Config, ServerBudget, ServerEntry, ServerSettings
-from antiphon.host.config.default_model import USUAL
 from antiphon.host.config.settings import STANDARD, Notify, override_settings
 from antiphon.host.configured_host import ConfiguredHost, queue_in
 from antiphon.host.model_catalogue import Model, ModelPrice
+from antiphon.host.models.selection import USUAL
 from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import MemoryStore
 from antiphon.host.store.sql_store import SqlStore

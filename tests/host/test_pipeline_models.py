@@ -11,8 +11,8 @@ import pytest
 from antiphon.errors import InternalError, Rejected
 from antiphon.host import Approve, Budget, Cap, Deny, Edit, Host, MemoryStore, Queue, Regenerate, Scripted, digest
 from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
-from antiphon.host.models.choice import Chosen, make_chooser
 from antiphon.host.models.models import Models
+from antiphon.host.models.selection import Chosen, make_chooser
 from antiphon.host.pipeline.sampling_stages import MAX_ANSWERS
 from antiphon.host.providers.base import Completion, Usage, text_answer
 from antiphon.host.review.given_grants import Grant

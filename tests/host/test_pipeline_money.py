@@ -11,7 +11,7 @@ import pytest
 from antiphon.errors import InternalError, Rejected
 from antiphon.host import Approve, Budget, Cap, Deny, Host, Limits, Price, Redaction, Scripted, Terms, digest
 from antiphon.host.budget import Amount, input_estimate
-from antiphon.host.models.choice import Chosen
+from antiphon.host.models.selection import Chosen
 from antiphon.host.providers.base import Completion, ProviderFailure, Usage, text_answer
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageResult, SamplingMessage

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from antiphon.host import Answer, Approve, Deny, EditCall, Mismatch, ToolItem, digest
-from antiphon.host.review.like_calls import read_likenesses, write_condition
+from antiphon.host.review.decisions import read_likenesses, write_condition
 from antiphon.host.review.review import UNBOUNDED
 from antiphon.host.store.base import BlockRow
 from antiphon.wire.tools import CallToolRequestParams

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from antiphon.host.config.default_model import USUAL, model_of
 from antiphon.host.model_catalogue import ModelCatalogue
 from antiphon.host.models.models import Models
+from antiphon.host.models.selection import USUAL, model_of
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from tests.host.asks import request

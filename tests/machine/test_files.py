@@ -20,7 +20,7 @@ from antiphon.cli.commands.gateway import _has_servers
 from antiphon.cli.config_files import read_config
 from antiphon.errors import AntiphonError
 from antiphon.host.config import load_config
-from antiphon.host.config.trust import Trust
+from antiphon.host.config.toml_files import Trust
 from antiphon.host.store import open_store
 from antiphon.machine.files import open_file, open_replacement, read_file, replace_file
 from antiphon.transports.http.client.http_request import client_tls

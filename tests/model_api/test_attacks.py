@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.host import Budget, Cap, Host, Limits, Price, open_store
 from antiphon.host.budget import input_estimate, worst_case
-from antiphon.host.models.choice import Chosen
+from antiphon.host.models.selection import Chosen
 from antiphon.host.providers.base import Completion, text_answer
 from antiphon.model_api import endpoint
 from antiphon.model_api import json_body as model_api_body

@@ -21,7 +21,7 @@ from pathlib import Path
 from aiohttp import ClientSession, ClientTimeout
 
 from antiphon.host import Approve, Budget, Cap, Host, Limits, Policy, Price, Queue, Rule, Terms, digest
-from antiphon.host.models.choice import Chosen
+from antiphon.host.models.selection import Chosen
 from antiphon.host.providers.base import Completion, Usage, text_answer
 from antiphon.host.store.sql_store import SqlStore
 from antiphon.model_api.endpoint import ModelEndpoint

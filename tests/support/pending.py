@@ -16,7 +16,7 @@ from antiphon import Client, Server
 from antiphon.errors import AntiphonError
 from antiphon.gateway import Gateway
 from antiphon.host import Host, Limits, Queue, Scripted
-from antiphon.host.pipeline import call_outcome
+from antiphon.host.pipeline import tool_consent
 from antiphon.host.store import open_store
 
 __all__ = ["AT_ONCE", "RAN"]
@@ -30,7 +30,7 @@ AT_ONCE = 16
 def serve_gateway(store_path: str, port: int, folder: Path) -> None:
     """Serve the server behind it over HTTP; callers wait only briefly for a person."""
     # The host is killed and comes again, on a machine that may be busy for longer than the minute of the real gateway.
-    call_outcome.REPEATED = 3600.0
+    tool_consent.REPEATED = 3600.0
     store = open_store(store_path)
     plenty = Limits(per_minute=1_000_000, concurrent=1_000, pending_reviews=1_000, per_call=1_000_000)
     host = Host(Scripted([]), reviewer=Queue(store), store=store, limits=plenty)

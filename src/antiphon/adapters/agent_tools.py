@@ -20,11 +20,11 @@ from antiphon.client.connection.server_files import read_servers, substitute_var
 from antiphon.errors import ConfigError, Rejected
 from antiphon.gateway.gateway import Gateway
 from antiphon.host.agent_run.offered_tools import OfferedTool, call_for_model, call_tool, offer_tools
-from antiphon.host.config.trust import Trust
+from antiphon.host.config.toml_files import Trust
 from antiphon.host.configured_host import open_host
 from antiphon.host.host import Host
 from antiphon.host.review.definitions import digest_definition
-from antiphon.host.review.pending_call import hash_owner
+from antiphon.host.review.question import hash_owner
 from antiphon.host.review.review import Approve, Decision, Deferred, Deny, ElicitItem, NoReviewer, ReviewItem, ToolItem
 from antiphon.host.review.review import digest as digest_of
 from antiphon.host.store.base import PendingCallRow

@@ -1,7 +1,7 @@
 """Targets as typed, and the configuration files that list servers: where they are, and whether they are trusted.
 
 Owns the questions about trust: a project's file is shown before anything in it is used or substituted.
-``server_files`` parses them, ``host.config.trust`` records what was allowed.
+``server_files`` parses them, ``host.config.toml_files`` records what was allowed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import make_inert
 from antiphon.host.config import Config
-from antiphon.host.config.trust import Trust
+from antiphon.host.config.toml_files import Trust
 from antiphon.identity import command_of
 from antiphon.machine.files import read_file
 from antiphon.wire.origin import Origin, describe_target, identify_target, list_coarser

@@ -18,10 +18,10 @@ from antiphon.errors import ConfigError, Rejected
 from antiphon.host.budget import format_dollars
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.config import Config, load_config
-from antiphon.host.config.default_model import model_of
 from antiphon.host.configured_host import ConfiguredHost, page_over, queue_in
 from antiphon.host.model_catalogue import ModelCatalogue
 from antiphon.host.models.models import Models
+from antiphon.host.models.selection import model_of
 from antiphon.host.providers import Provider, make_named_provider
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem
 from antiphon.host.store import MemoryStore, Store, open_store, usual_store

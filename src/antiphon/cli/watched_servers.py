@@ -19,7 +19,7 @@ from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import make_inert
 from antiphon.host.config.settings import Config, GatewaySettings, Profile, Served
-from antiphon.host.config.trust import Trust
+from antiphon.host.config.toml_files import Trust
 
 log = logging.getLogger("antiphon.gateway")
 

@@ -27,8 +27,8 @@ from antiphon.gateway.skills_behind import make_outer_uri, rewrite_entry
 from antiphon.gateway.tasks_behind import OwnedTask
 from antiphon.gateway.terms import ANSWER_WITHIN
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
-from antiphon.host.pipeline.call_outcome import find_call, settle_call, wait_for_decision
-from antiphon.host.review.pending_call import PendingCall
+from antiphon.host.pipeline.tool_consent import find_call, settle_call, wait_for_decision
+from antiphon.host.review.question import PendingCall
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.context import Context
 from antiphon.server.server_middleware import CallNext, ServerRequest

@@ -35,7 +35,7 @@ from antiphon.host.checks.result_rules import ResultRule as ResultRule
 from antiphon.host.checks.risk import Place as Place, Risk as Risk
 from antiphon.host.configured_host import ConfiguredHost as ConfiguredHost, open_host as open_host
 from antiphon.host.host import Host as Host
-from antiphon.host.models.choice import Chosen as Chosen
+from antiphon.host.models.selection import Chosen as Chosen
 from antiphon.host.own_request import (
     Offer as Offer,
     OwnAnswer as OwnAnswer,

@@ -18,8 +18,8 @@ from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.config import load_config
 from antiphon.host.config.settings import Config, Notify, ServerEntry, ServerSettings
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host, with_review
-from antiphon.host.models.choice import make_chooser
 from antiphon.host.models.models import Models
+from antiphon.host.models.selection import make_chooser
 from antiphon.host.pipeline.case import Desk
 from antiphon.host.pipeline.tool_consent import EDIT_NOTE
 from antiphon.host.providers import Provider

@@ -1,14 +1,16 @@
 """``Host``: an answerer with a policy, a review and a provider. Pass it as ``Client(sampling=host)``.
 
-Owns the choice of parts and their defaults; ``pipeline.sampling_stages`` handles a request.
+Owns the choice of parts and their defaults; ``pipeline.sampling_stages`` handles a request. The model API is found by
+the name of its module when a host offers it, as ``review_page`` finds the page, so that other hosts load none of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Literal, Protocol, Self, Unpack, cast
 
 import msgspec
 
@@ -20,13 +22,12 @@ from antiphon.host.budget import Budget
 from antiphon.host.checks.ask_limits import AskGate, Limits
 from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.checks.redact import Redaction
-from antiphon.host.model_door import ModelApi, model_api_over
-from antiphon.host.models.choice import Choose, make_chooser, names_of
+from antiphon.host.models.selection import Choose, make_chooser, names_of
 from antiphon.host.own_request import Messages, Offer, OwnAnswer, OwnMembers, RunMembers, make_request
 from antiphon.host.pipeline import sampling_stages as pipeline
 from antiphon.host.pipeline import tool_consent as consent
 from antiphon.host.pipeline.case import SESSION, Desk
-from antiphon.host.pipeline.result_stage import pass_result
+from antiphon.host.pipeline.tool_consent import pass_result
 from antiphon.host.providers import Provider, make_named_provider
 from antiphon.host.providers.base import Completion
 from antiphon.host.providers.vectors import Embedded, EmbeddingParams
@@ -498,3 +499,23 @@ def _make_reviewer(name: str | Reviewer | None, undo: float | None) -> Reviewer 
     from antiphon.host.terminal import TerminalReviewer
 
     return TerminalReviewer() if undo is None else TerminalReviewer(undo=undo)
+
+
+_ENDPOINT = "antiphon.model_api.endpoint"
+
+
+class ModelApi(Protocol):
+    """An endpoint on this machine that speaks as vendors do, and asks a host."""
+
+    async def equip(self, origin: Callable[[], Origin]) -> Equipment:
+        """Make the equipment of one server; ``origin`` makes the origin of an ask of that server."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the endpoint, and withdraw the asks that wait."""
+        ...
+
+
+def model_api_over(host: object) -> ModelApi:
+    """Make the model API of a ``Host``. It begins to listen when the first server is equipped."""
+    return cast("ModelApi", import_module(_ENDPOINT).ModelEndpoint(host))

@@ -62,7 +62,7 @@ _ADDRESS = "127.0.0.1"
 
 
 class ModelEndpoint:
-    """The model API of one host. See ``host.model_door.ModelApi``."""
+    """The model API of one host. See ``host.host.ModelApi``."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

@@ -22,11 +22,17 @@ from antiphon.host.checks.risk import list_spots
 from antiphon.host.checks.validate import inspect_media
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.pipeline.growth import LOOK, Partial, partials_in
-from antiphon.host.review.decisions import argument_fields, arguments_of
+from antiphon.host.review.decisions import (
+    argument_fields,
+    arguments_of,
+    list_likenesses,
+    list_rule_words,
+    read_likenesses,
+    write_condition,
+)
 from antiphon.host.review.diff import compact, format_json
 from antiphon.host.review.given_grants import find_covered
 from antiphon.host.review.history import find_tightest_budget
-from antiphon.host.review.like_calls import list_likenesses, list_rule_words, read_likenesses, write_condition
 from antiphon.host.review.question import Question, reaches_question
 from antiphon.host.review.review import ReviewItem, ToolItem
 from antiphon.host.review.shown import MessageTurn, Shown, collect_shown, shape_of

@@ -20,7 +20,7 @@ import pytest
 from antiphon import Client, Context, Server
 from antiphon.host import Approve, Host, Price, Queue, Scripted, digest
 from antiphon.host.audit import check_lines
-from antiphon.host.models.choice import Chosen
+from antiphon.host.models.selection import Chosen
 from antiphon.host.providers.base import Completion, Usage, text_answer
 from antiphon.host.store import open_store
 from antiphon.host.store.base import Change

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.host.config.default_model import USUAL, fill_in_model, model_of, standard_model
 from antiphon.host.model_catalogue import Model
-from antiphon.host.providers.api_keys import missing_key
+from antiphon.host.models.selection import USUAL, fill_in_model, model_of, standard_model
+from antiphon.host.providers.base import missing_key
 
 
 def test_without_a_key_the_model_lacks_one():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import ConfigError
-from antiphon.host.config.trust import Trust
+from antiphon.host.config.toml_files import Trust
 
 
 @pytest.fixture

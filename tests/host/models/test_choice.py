@@ -8,8 +8,8 @@ import pytest
 
 from antiphon.host import Scripted
 from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
-from antiphon.host.models.choice import Chosen, NoModel, make_chooser
 from antiphon.host.models.models import Models
+from antiphon.host.models.selection import Chosen, NoModel, make_chooser
 from tests.host.asks import origin, request
 
 CHEAP = Model(

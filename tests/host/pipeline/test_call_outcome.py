@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import structs
 
 from antiphon.host import MemoryStore, Queue, ReviewItem
-from antiphon.host.pipeline.call_outcome import find_call, settle_call
-from antiphon.host.review.pending_call import hash_owner
+from antiphon.host.pipeline.tool_consent import find_call, settle_call
+from antiphon.host.review.question import hash_owner
 from antiphon.host.store import PendingCallRow
 from antiphon.wire.content import TextContent
 from antiphon.wire.tools import CallToolResult

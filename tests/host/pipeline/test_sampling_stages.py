@@ -27,7 +27,7 @@ from antiphon.host import (
     digest,
 )
 from antiphon.host.budget import input_estimate
-from antiphon.host.models.choice import Chosen
+from antiphon.host.models.selection import Chosen
 from antiphon.host.providers.base import ProviderFailure, Usage
 from antiphon.host.providers.vectors import Embedded, EmbeddingParams, pack_vectors
 from antiphon.wire.content import ToolUseContent

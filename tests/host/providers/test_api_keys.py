@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.host.model_catalogue import Model
-from antiphon.host.providers.api_keys import find_key, key_variables, missing_key
+from antiphon.host.providers.base import find_key, key_variables, missing_key
 
 
 def model(provider: str, **more) -> Model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.host.providers.tool_names import plain_names
+from antiphon.host.providers.base import plain_names
 
 
 def test_a_name_that_services_accept_stays():

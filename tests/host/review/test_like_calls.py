@@ -7,7 +7,7 @@ from msgspec import structs
 
 from antiphon.host import Approve, Host, MemoryStore, digest
 from antiphon.host.checks.conditions import holds_for
-from antiphon.host.review.like_calls import list_rule_words, read_likenesses, write_condition
+from antiphon.host.review.decisions import list_rule_words, read_likenesses, write_condition
 from antiphon.host.review.question import Mismatch
 from antiphon.host.review.review import UNBOUNDED, ToolItem
 from antiphon.host.review.summary import load_texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from antiphon.host.review.pending_call import PENDING, PendingCall, fingerprint_call
+from antiphon.host.review.question import PENDING, PendingCall, fingerprint_call
 from antiphon.wire.elicitation import CONFIRM_FORM, ElicitRequestParams
 from antiphon.wire.origin import OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool

@@ -23,10 +23,9 @@ from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.installation import KNOWN, FileChange, Installation, place_of
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import make_inert
-from antiphon.host.config.default_model import USUAL
-from antiphon.host.config.toml_files import load_config
-from antiphon.host.config.trust import Trust
-from antiphon.host.providers.api_keys import key_variables
+from antiphon.host.config.toml_files import Trust, load_config
+from antiphon.host.models.selection import USUAL
+from antiphon.host.providers.base import key_variables
 from antiphon.host.store.store_location import state_folder
 
 

@@ -18,7 +18,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.models.models import Models
-from antiphon.host.providers.api_keys import key_variables, missing_key
+from antiphon.host.providers.base import key_variables, missing_key
 
 Server = Annotated[str | None, "--server IDENTITY: For explain: choose as for this server."]
 

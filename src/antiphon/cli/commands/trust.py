@@ -11,7 +11,7 @@ from antiphon.cli.output.formats import FAILED, print_list, print_text
 from antiphon.cli.output.formats import format_time as moment
 from antiphon.cli.signatures import CommandGroup
 from antiphon.client.connection.server_files import read_servers
-from antiphon.host.config.trust import Trust, Trusted
+from antiphon.host.config.toml_files import Trust, Trusted
 
 commands = CommandGroup(
     help="Decide which server files of projects may be used.\n\n"

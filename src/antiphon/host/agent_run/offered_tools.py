@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.errors import AntiphonError, ConfigError, LocalProtocolError, PeerError, Rejected
 from antiphon.host.checks.validate import MAX_JSON_DEPTH, inspect_media
-from antiphon.host.providers.tool_names import plain_names
+from antiphon.host.providers.base import plain_names
 from antiphon.wire import content
 from antiphon.wire.apps import is_for_model
 from antiphon.wire.envelope import encode_value, too_deep

@@ -1,6 +1,6 @@
 """Results of tools before a model reads them: what a rule can find in one, and what then happens.
 
-Pure. Owns the forms that are found and how each is masked; ``pipeline.result_stage`` asks and records.
+Pure. Owns the forms that are found and how each is masked; ``pipeline.tool_consent`` asks and records.
 """
 
 from __future__ import annotations

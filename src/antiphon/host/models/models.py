@@ -19,8 +19,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.select import select_model
 from antiphon.host.models.selection import Selection, needs_of
-from antiphon.host.providers.api_keys import find_key, missing_key
-from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Usage
+from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Usage, find_key, missing_key
 from antiphon.host.providers.offline import Echo
 from antiphon.host.providers.persistence import RetryPatience, may_stand_in, retry_patiently
 from antiphon.host.providers.vectors import Embedded, EmbeddingParams, join_portions

@@ -8,23 +8,29 @@
 * Tokens that a request needs are estimated as for the ``budget``, so that the two agree.
 * The record has the request's preferences, every model with its chances, the winner and the rule: plain data that can
   be encoded as JSON. Numbers are rounded for people, and never used for comparison.
+* The interface between the pipeline and a chooser of models is here, too; ``select`` has the rules.
+* Without a configuration, the model is that of the vendor whose key is in the environment.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from fnmatch import fnmatchcase
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from antiphon.host.budget import input_estimate
+from antiphon.errors import ConfigError
+from antiphon.host.budget import Priced, find_dearest, input_estimate
 from antiphon.host.checks.message_parts import list_blocks
-from antiphon.host.model_catalogue import Modality, Model, ModelPrice, PriceStep, Tier
+from antiphon.host.model_catalogue import PROVIDERS, Modality, Model, ModelCatalogue, ModelPrice, PriceStep, Tier
+from antiphon.host.providers.base import Provider, Usage
 from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.content import AudioContent, ImageContent, ToolResultContent, ToolUseContent
+from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 _SEES: tuple[Modality, ...] = ("text", "image")
@@ -321,3 +327,199 @@ def read_selection(kept: object) -> Selection | None:
         return msgspec.convert(kept, Selection, strict=False)
     except msgspec.ValidationError:
         return None
+
+
+_MUCH = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+"""The usage at which prices are compared: prices are quoted per million tokens, and may rise for long requests."""
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """The model a request will go to."""
+
+    model: str | None = None
+    """``None`` for the provider's own model."""
+    fallbacks: tuple[str, ...] = ()
+    """Models to try in this order if it fails."""
+    others: tuple[str, ...] = ()
+    """Further models that could answer, in the user's order; a reviewer may choose one of them instead."""
+    prices: Mapping[str | None, Priced | None] = msgspec.field(default_factory=dict[str | None, Priced | None])
+    """Prices of all these models; ``None`` if unknown or free: then only tokens are counted."""
+    reaches: Mapping[str | None, str] = msgspec.field(default_factory=dict[str | None, str])
+    """How far a request to each of them travels, see ``Model.reach``; empty if the model is the provider's own."""
+    selection: Any = None
+    """The record of the selection, for reviewers: anything that can be encoded."""
+
+    @property
+    def price(self) -> Priced | None:
+        """The price of the chosen model."""
+        return self.prices.get(self.model)
+
+    @property
+    def at_stake(self) -> list[Priced | None]:
+        """The prices of all models that may answer. The highest is what gets reserved."""
+        return [self.prices.get(name) for name in (self.model, *self.fallbacks)]
+
+    @property
+    def known_prices(self) -> dict[str, Any]:
+        """The prices that a reviewer can show, by model, as plain data."""
+        known = ((name, price) for name, price in self.prices.items() if name is not None)
+        return {name: msgspec.to_builtins(price) for name, price in known if isinstance(price, ModelPrice)}
+
+    @property
+    def price_class(self) -> int:
+        """The highest cost of a million tokens in and a million out, in nano-dollars; 0 if no price is known."""
+        return find_dearest(_MUCH, self.at_stake).money
+
+    @property
+    def reached(self) -> tuple[str, ...]:
+        """How far a request may travel: to the model, or to one of its fallbacks."""
+        return tuple(sorted({self.reaches[name] for name in (self.model, *self.fallbacks) if name in self.reaches}))
+
+    def without(self, fallbacks: Collection[str]) -> Chosen:
+        """Return this choice without some of its fallbacks.
+
+        Args:
+            fallbacks: names of the fallbacks to leave out.
+        """
+        left = tuple(name for name in self.fallbacks if name not in fallbacks)
+        return msgspec.structs.replace(self, fallbacks=left)
+
+    def instead(self, model: str) -> Chosen:
+        """Return the choice of another model, without fallbacks, since a person chose it.
+
+        Args:
+            model: one of ``others``.
+        """
+        others = tuple(name for name in (self.model, *self.others) if name is not None and name != model)
+        prices = self.prices if model in self.prices else {**self.prices, model: self.price}
+        return msgspec.structs.replace(self, model=model, fallbacks=(), others=others, prices=prices)
+
+
+class NoModel(Exception):
+    """None of the models may answer; the text says why. ``is_budget``: with more budget one of them could."""
+
+    def __init__(self, why: str, *, is_budget: bool = False) -> None:
+        super().__init__(why)
+        self.is_budget = is_budget
+
+
+Choose = Callable[[CreateMessageRequestParams, Origin, Decimal | None], Chosen | None]
+"""Chooses a model from the request, its origin, and the dollars that are left (``None`` for no limit). Returns ``None``
+or raises ``NoModel`` if no model may answer."""
+
+
+@runtime_checkable
+class _Selecting(Protocol):
+    """A provider that is a catalogue of models."""
+
+    catalogue: ModelCatalogue
+
+    def select(
+        self, params: CreateMessageRequestParams, *, allowed: Collection[str] | None = None, left: Decimal | None = None
+    ) -> Selection: ...
+
+
+def make_chooser(
+    provider: Provider, allowed: Callable[[Origin], Collection[str] | None] | None = None
+) -> Choose | None:
+    """Make the chooser for a provider of several models; ``allowed`` returns globs of those for a server."""
+    if not isinstance(provider, _Selecting):
+        return None
+    selecting = provider
+
+    def choose_model(params: CreateMessageRequestParams, origin: Origin, left: Decimal | None) -> Chosen | None:
+        permitted = allowed(origin) if allowed else None
+        selection = selecting.select(params, allowed=permitted, left=left)
+        if selection.winner is None:
+            too_dear = any(
+                {obstacle.code for obstacle in each.obstacles} == {"too-dear"} for each in selection.candidates
+            )
+            raise NoModel(selection.why_none, is_budget=too_dear)
+        names = [candidate.name for candidate in selection.candidates if candidate.eligible]
+        return Chosen(
+            model=selection.winner,
+            fallbacks=selection.fallbacks,
+            others=tuple(name for name in names if name != selection.winner),
+            prices={name: selecting.catalogue.get(name).price for name in names},
+            reaches={name: selecting.catalogue.get(name).reach for name in names},
+            selection=selection,
+        )
+
+    return choose_model
+
+
+def names_of(provider: Provider, allowed: Collection[str] | None) -> tuple[str, ...]:
+    """Return the names of a provider's models that match one of the globs ``allowed``; ``None`` allows all."""
+    names = [model.name for model in provider.catalogue] if isinstance(provider, _Selecting) else [provider.name]
+    return tuple(name for name in names if allowed is None or any(fnmatchcase(name, glob) for glob in allowed))
+
+
+class _Usual(NamedTuple):
+    """How a vendor is found in the environment."""
+
+    keys: tuple[str, ...]
+    base_url: str
+    """Name of the variable with another address."""
+    chosen: str
+    """Name of the variable with another model."""
+    model: str
+    """A model of the vendor's middle size: good enough to judge by, and costs cents for a first try."""
+
+
+# The variables of the vendors' own libraries.
+USUAL: Mapping[str, _Usual] = {
+    "anthropic": _Usual(("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "claude-sonnet-5-5"),
+    "openai": _Usual(("OPENAI_API_KEY",), "OPENAI_BASE_URL", "OPENAI_MODEL", "gpt-5-mini"),
+    "google": _Usual(
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "GOOGLE_GEMINI_BASE_URL", "GEMINI_MODEL", "gemini-3.7-flash"
+    ),
+}
+KEY_NAMES = " or ".join(name for usual in USUAL.values() for name in usual.keys)
+"""The variables that may hold a key, for messages."""
+_ASSUMED_CONTEXT = 32_768
+"""Tokens. A local service says nothing about its model; most that support tools accept at least this many."""
+
+
+def standard_model(environ: Mapping[str, str]) -> Model:
+    """Return the default model: that of a vendor whose key or address is set.
+
+    Without any, it is the first vendor's, and refuses for want of its key: an echo would pass for a real answer.
+    """
+    for provider, usual in USUAL.items():
+        if any(environ.get(name) for name in (*usual.keys, usual.base_url)):
+            return model_of(provider, None, environ)
+    return model_of(next(iter(USUAL)), None, environ)
+
+
+def model_of(provider: str, model: str | None, environ: Mapping[str, str]) -> Model:
+    """Make a model from the name of a provider and, optionally, of a model, at the address in the environment.
+
+    At an address of the user's own, any model may be served. To be usable without a file, it is assumed to accept tools
+    and images, and to cost as much as the vendor's default model. An unknown provider raises ``ConfigError``.
+    """
+    if provider not in PROVIDERS:
+        raise ConfigError(f'There is no provider "{provider}"; there are: {", ".join(("manual", *PROVIDERS))}')
+    usual = USUAL.get(provider)
+    chosen = model or (usual and (environ.get(usual.chosen) or usual.model)) or provider
+    found = fill_in_model(Model(name=chosen, provider=provider, model=chosen), environ)
+    if usual is None or found.base_url is None:
+        return found
+    alike = complete_model(Model(name=chosen, provider=provider, model=usual.model))
+    return msgspec.structs.replace(
+        found,
+        context=found.context or _ASSUMED_CONTEXT,
+        inputs=found.inputs or ("text", "image"),
+        tools=True if found.tools is None else found.tools,
+        price=found.price or alike.price,
+    )
+
+
+def fill_in_model(model: Model, environ: Mapping[str, str]) -> Model:
+    """Fill in the address of a model from the environment, and then what is publicly known about the model."""
+    usual = USUAL.get(model.provider)
+    if usual is None or model.base_url is not None or not environ.get(usual.base_url):
+        return complete_model(model)
+    is_keyless = model.provider == "openai" and model.key is None and not any(environ.get(name) for name in usual.keys)
+    # A local service needs no key; one that does uses the variable of the vendor.
+    provider = "openai-compatible" if is_keyless else model.provider
+    return complete_model(msgspec.structs.replace(model, base_url=environ[usual.base_url], provider=provider))

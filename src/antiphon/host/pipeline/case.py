@@ -28,8 +28,7 @@ from antiphon.host.checks.labels import FLOWING, LABELS, Label
 from antiphon.host.checks.policy_rules import Asked, Policy, Situation, Verdict, decide
 from antiphon.host.checks.redact import Redaction, mask_text
 from antiphon.host.checks.risk import mask_to_json
-from antiphon.host.config.default_model import KEY_NAMES
-from antiphon.host.models.choice import Choose, Chosen
+from antiphon.host.models.selection import KEY_NAMES, Choose, Chosen
 from antiphon.host.providers.base import Completion, Provider, Usage
 from antiphon.host.review.definitions import Allowed, Digests
 from antiphon.host.review.given_grants import Grants

@@ -14,7 +14,7 @@ import msgspec
 from antiphon.errors import Rejected
 from antiphon.host.audit import day_of
 from antiphon.host.budget import DOLLAR, Account, Costs, accounts_for, estimate_costs, find_dearest, worst_case
-from antiphon.host.models.choice import NoModel
+from antiphon.host.models.selection import NoModel
 from antiphon.host.own_request import Offer
 from antiphon.host.pipeline.case import Case
 from antiphon.host.review.given_grants import Given

@@ -28,7 +28,7 @@ from antiphon.host.pipeline.growth import choose_growth, watch_growth
 from antiphon.host.providers.base import Completion, completion_of, text_answer
 from antiphon.host.providers.vectors import Embedded, EmbeddingParams, Embeds, check_texts
 from antiphon.host.review.given_grants import Grant
-from antiphon.host.review.pending_call import PENDING
+from antiphon.host.review.question import PENDING
 from antiphon.host.review.review import (
     Answer,
     Approve,

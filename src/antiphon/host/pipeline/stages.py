@@ -27,8 +27,7 @@ from antiphon.host.host_telemetry import watch_review
 from antiphon.host.pipeline.case import Case, Reason
 from antiphon.host.providers.base import Provider, ProviderFailure, Usage, Warming
 from antiphon.host.providers.vectors import EmbeddingParams
-from antiphon.host.review.pending_call import CallLeft, CallTaken
-from antiphon.host.review.question import Outcome
+from antiphon.host.review.question import CallLeft, CallTaken, Outcome
 from antiphon.host.review.review import (
     MAX_TOLD,
     Answer,

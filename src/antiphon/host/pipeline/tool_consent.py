@@ -3,26 +3,36 @@
 ``Client(confirm=host)`` calls ``confirm_tool``. Owns the order of these stages. The server's description of a tool
 (``origin.tool``) is shown, and relied on only if a rule of the user says so. The definition that was allowed first, by
 a person or a rule, is kept: if the server changes it, a person is asked, whatever rule or grant allowed it before.
+
+A call whose caller may ask again is stored as sent in the transaction that carries its decision out, and its outcome is
+stored when it is known. So the same call never runs twice because of one decision. A result is looked at after the
+call has run, so nothing here fails it: what is withheld is replaced by a sentence for the model.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from datetime import datetime
 
 import msgspec
-from msgspec import structs
+from msgspec import DecodeError, structs
 
+from antiphon.errors import Rejected
+from antiphon.host.agent_run.offered_tools import fit_for_model, refusal_of
 from antiphon.host.checks.ask_limits import LimitReached, Pass
-from antiphon.host.checks.labels import LABELS, Label, find_labels
+from antiphon.host.checks.labels import LABELS, Label, covers_tool, find_labels
 from antiphon.host.checks.policy_rules import Verdict, decide
+from antiphon.host.checks.result_rules import ExaminedResult, examine_result
 from antiphon.host.checks.risk import make_flow_risk, make_redefined_risk, risks_of
-from antiphon.host.pipeline.call_outcome import begin_call, repeat_outcome
 from antiphon.host.pipeline.case import TOOL, Case, Desk
 from antiphon.host.pipeline.stages import admit_ask, check_approval, conclude_ask, decided
 from antiphon.host.review.decisions import arguments_of, check_arguments
 from antiphon.host.review.definitions import row_of
 from antiphon.host.review.given_grants import Grant
-from antiphon.host.review.pending_call import PENDING, CallTaken, PendingCall
+from antiphon.host.review.question import PENDING, CallTaken, PendingCall, fingerprint_call, hash_owner
+from antiphon.host.review.queue import LATER
 from antiphon.host.review.review import (
     Answer,
     Approve,
@@ -34,11 +44,126 @@ from antiphon.host.review.review import (
     decider_of,
     digest,
 )
-from antiphon.host.store.base import Change, DefinitionRow, Standing, Supposed
+from antiphon.host.store.base import Change, DefinitionRow, PendingCallRow, Standing, Store, Supposed
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import encode_value
+from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
+
+REPEATED = 60.0
+"""Seconds for which the outcome is told to the same call again; hosts that gave a call up call again within these. A
+later call is a new one."""
+UNKNOWN_KEPT = 24 * 3600.0
+"""Seconds for which the same call is told that nobody knows whether it ran."""
+MAX_BODY = 64_000
+"""Most bytes of an outcome that are kept."""
+SAVING = 5.0
+"""Seconds that a result waits until its outcome is stored."""
+
+_log = logging.getLogger("antiphon.host")
+
+
+def begin_call(case: Case, params: CallToolRequestParams, review: str) -> PendingCallRow:
+    """Describe a call that is sent now because of a decision; to be stored in the same transaction."""
+    now = time.time()
+    return PendingCallRow(
+        id=review,
+        fingerprint=fingerprint_call(params, case.origin),
+        owner=hash_owner(case.origin.principal),
+        until=now + UNKNOWN_KEPT,
+        sent=True,
+        host=case.desk.store.host,
+        at=now,
+    )
+
+
+async def settle_call(store: Store, row: PendingCallRow, result: CallToolResult | None) -> None:
+    """Store what became of a call that was sent; ``None``: nobody knows."""
+    now = time.time()
+    if result is None:
+        row = structs.replace(row, host=None)
+    else:
+        body = encode_value(result)
+        if len(body) > MAX_BODY:
+            body = encode_value(
+                CallToolResult(content=[TextContent(text="It ran; its result is too long to be kept.")])
+            )
+        row = structs.replace(row, body=body.decode(), until=now + REPEATED)
+    try:
+        async with asyncio.timeout(SAVING):
+            await store.settle_call(row)
+    except Exception as error:
+        # The result goes to its caller; the same call is then told that nobody knows whether it ran.
+        _log.warning("the outcome of a call could not be stored: %s", type(error).__name__)
+
+
+async def repeat_outcome(
+    case: Case, params: CallToolRequestParams, pending: PendingCall, *, since: str = ""
+) -> CallToolResult | None:
+    """Return what became of the same call, if it has run because of a decision; ``None`` if it has not.
+
+    ``since``: the review that allowed it, if it is known that it runs.
+    """
+    store, fingerprint = case.desk.store, fingerprint_call(params, case.origin)
+    with store.news.listening() as news:
+        while True:
+            row = await store.pending_call(id=since, fingerprint=fingerprint)
+            if row is None or not row.sent:
+                return None
+            if row.body is not None or row.host is None:
+                pending.is_repeated = True
+                return _describe_outcome(row)
+            if pending.seconds_left <= 0:
+                raise case.leave_call(row.id, is_sent=True)
+            await news.wait(min(LATER, pending.seconds_left))
+
+
+def _describe_outcome(row: PendingCallRow) -> CallToolResult:
+    at = datetime.fromtimestamp(row.at).astimezone().strftime("%H:%M:%S")
+    if row.body is None:
+        text = (
+            f"Nobody knows whether this call ran: it was sent at {at} (id {row.id}), and its outcome was lost. It is "
+            "not sent again. Find out what it has done before you make another call in its place."
+        )
+        return CallToolResult(content=[TextContent(text=text)], is_error=True)
+    result = decode_wire(row.body.encode(), CallToolResult)
+    note = f"This is the outcome of the call of {at} (id {row.id}), told again. It did not run a second time."
+    return structs.replace(result, content=[*result.content, TextContent(text=note)])
+
+
+async def wait_for_decision(store: Store, id: str) -> bool:
+    """Wait until a person has decided about a call that was left. Returns false if its question ended without that."""
+    with store.news.listening() as news:
+        while (row := await store.review(id)) is not None and row.state == "pending":
+            now = time.time()
+            if row.expires is not None and row.expires <= now:
+                return False
+            if row.held and row.release is not None and row.release <= now:
+                return True
+            await news.wait(LATER)
+    return row is not None and row.state in ("decided", "done")
+
+
+async def find_call(
+    store: Store, id: str, identity: str, name: str, principal: str | None
+) -> CallToolRequestParams | CallToolResult | None:
+    """Return the call with this id, or its outcome; ``None`` if this principal has made no such call of this tool.
+
+    ``identity``: that of the tool's server; ``name``: the server's own name of the tool.
+    """
+    row, review = await store.pending_call(id=id), await store.review(id)
+    if (row is not None and row.owner != hash_owner(principal)) or (review is not None and review.identity != identity):
+        return None
+    if row is not None and row.sent and (row.body is not None or row.host is None):
+        return _describe_outcome(row)
+    try:
+        item = None if review is None or review.item is None else decode_wire(review.item.encode(), ToolItem)
+    except DecodeError:
+        return None
+    if item is None or item.params.name != name or item.origin.principal != principal:
+        return None
+    return item.params
+
 
 EDIT_NOTE = "A person changed the arguments of this call before it ran: {names}."
 """What the model is told about a changed call, by default."""
@@ -331,3 +456,76 @@ async def _decide_replacement(
         return ChangedCall(params=decision.params, note=case.desk.edit_note.replace("{names}", ", ".join(names)))
     check_approval(case, item, decision)
     return None
+
+
+_WITHHELD = "The call has run, and its result is withheld ({why}). Do not make the call again because of this."
+
+
+async def pass_result(
+    desk: Desk, result: CallToolResult, params: CallToolRequestParams, origin: Origin
+) -> CallToolResult:
+    """Return what a model gets of the result of a call that was allowed.
+
+    Raises:
+        InternalError: the reviewer or the store failed; the model gets nothing of the result.
+    """
+    results = desk.policy.results
+    rules = [rule for rule in results if covers_tool(rule, params.name, origin)] if results else []
+    if not rules:
+        return result
+    case = Case(desk, origin, TOOL)
+    try:
+        examined = await case.scan_message(examine_result(rules, result, params, origin))
+        if examined.most is not None:
+            examined = structs.replace(examined, masked=fit_for_model(examined.masked, examined.most))
+        refused = examined.list_forms("refuse")
+        if refused:
+            case.note("response", "refuse", digest(result), reason=refused)
+            passed = _withhold_result(refused)
+        elif examined.list_forms("ask"):
+            passed = await _ask_about_result(case, params, examined)
+        else:
+            masked = examined.list_forms("mask")
+            case.note("response", "mask" if masked else "pass", reason=masked or examined.list_forms("pass") or None)
+            passed = examined.masked
+    except Rejected as error:
+        note = refusal_of(error, "note")
+        passed = _withhold_result(f"{error.message}: {note}" if note else error.message)
+    try:
+        case.note("answered", "result", digest(passed), content=await case.content(passed))
+    finally:
+        await case.close()
+    return passed
+
+
+async def _ask_about_result(case: Case, params: CallToolRequestParams, examined: ExaminedResult) -> CallToolResult:
+    entered, pending = admit_ask(case), PENDING.get()
+    seconds = [case.expires_in, None if pending is None else max(0.0, pending.seconds_left)]
+    # The outcome of a call that has run is not asked for again, so that its caller is answered before it leaves.
+    before = PENDING.set(None)
+    try:
+        expires_in = min((each for each in seconds if each is not None), default=None)
+        case.origin = structs.replace(case.origin, patience=expires_in)
+        await case.save()
+        item = ToolItem(
+            origin=case.origin,
+            params=params,
+            result=examined.masked,
+            choices=frozenset({"approve", "answer", "deny"}),
+            risks=examined.risks,
+            expires_in=expires_in,
+        )
+        decision = await decided(case, item, entered)
+    finally:
+        PENDING.reset(before)
+        case.desk.gate.leave(entered)
+    await case.finish()
+    if isinstance(decision, Answer):
+        words = decision.result if isinstance(decision.result, str) else decision.result.text
+        return CallToolResult(content=[TextContent(text=words)], is_error=True)
+    check_approval(case, item, decision)
+    return examined.masked
+
+
+def _withhold_result(why: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=_WITHHELD.format(why=why))], is_error=True)

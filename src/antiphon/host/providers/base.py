@@ -1,13 +1,20 @@
-"""The interface between the host and a provider: how it is called, what it returns, and how it fails."""
+"""The interface between the host and a provider: how it is called, what it returns, and how it fails.
+
+Owns also what all services have in common: the environment variables of their API keys, which are never in a file, and
+the names of tools that each of them accepts.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from antiphon.errors import AntiphonError
+from antiphon.host.model_catalogue import Model
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
@@ -177,3 +184,63 @@ def _is_metered(kind: type) -> bool:
 def text_answer(text: str, model: str) -> CreateMessageResult:
     """Make an answer of plain text."""
     return CreateMessageResult(role="assistant", content=TextContent(text=text), model=model, stop_reason="endTurn")
+
+
+KEYLESS = frozenset({"echo", "openai-compatible"})
+"""Providers that need no key unless a variable is configured."""
+_USUAL = {"google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
+
+
+def key_variables(model: Model) -> tuple[str, ...]:
+    """Return the environment variables that may hold the key of a model; the first one that is set counts."""
+    if model.key is not None:
+        return (model.key,)
+    if model.provider in KEYLESS:
+        return ()
+    return _USUAL.get(model.provider, (f"{model.provider.upper().replace('-', '_')}_API_KEY",))
+
+
+def find_key(model: Model, environ: Mapping[str, str]) -> str | None:
+    """Return the key of a model, or ``None`` if there is none."""
+    return next((value for name in key_variables(model) if (value := environ.get(name))), None)
+
+
+def missing_key(model: Model, environ: Mapping[str, str]) -> str | None:
+    """Return a message for people if a model lacks its key; ``None`` if it has one, or needs none."""
+    variables = key_variables(model)
+    if not variables or find_key(model, environ):
+        return None
+    return f"the environment has no {' or '.join(variables)}"
+
+
+_ACCEPTED = re.compile(r"[A-Za-z0-9_-]+")
+"""OpenAI's and Anthropic's rule for names of tools and ids of their uses; Gemini accepts more."""
+LONGEST_NAME = 64
+"""Most characters of a name of a tool: OpenAI's limit."""
+
+
+def plain_names(originals: Sequence[str], longest: int = LONGEST_NAME) -> list[str]:
+    """Return a name for each tool that services accept, its own if possible, each name once."""
+    used: set[str] = set()
+    given: list[str | None] = []
+    for name in originals:
+        is_kept = len(name) <= longest and _ACCEPTED.fullmatch(name) is not None and name not in used
+        given.append(name if is_kept else None)
+        used.update([name] if is_kept else [])
+    last: dict[str, int] = {}
+    return [
+        kept or _make_numbered_name(original, longest, used, last)
+        for original, kept in zip(originals, given, strict=True)
+    ]
+
+
+def _make_numbered_name(original: str, longest: int, used: set[str], last: dict[str, int]) -> str:
+    """Make a name that is not used yet, and note it. ``last``: the last number that each name has been given."""
+    base = made = re.sub(r"[^A-Za-z0-9_-]", "_", original)[: longest - 6] or "unnamed"
+    number = last.get(base, 1)
+    while made in used:
+        number += 1
+        made = f"{base}_{number}"
+    last[base] = number
+    used.add(made)
+    return made

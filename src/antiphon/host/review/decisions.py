@@ -2,15 +2,16 @@
 
 Pure. Owns what a person can enter, and which of it is valid; arguments that fit no field are edited as JSON, and
 checked as their server would. The ``Queue`` decides who may decide. Invalid input is a ``InvalidInput`` with a key of
-the catalogues, never with text from the form.
+the catalogues, never with text from the form. A person can also permit calls like one: as a rule in CEL, kept as a
+grant, and the same rule in words.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 
@@ -22,6 +23,7 @@ from antiphon.host.checks.validate import validate_request
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review import review
 from antiphon.host.review.diff import restore_edited_text
+from antiphon.host.review.review import ToolItem
 from antiphon.host.review.summary import Texts
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.wire.content import SamplingContent, TextContent
@@ -389,3 +391,44 @@ def _decode_value(field: Field, text: str) -> object:
         return msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, UnicodeEncodeError):
         raise ValueError(f"{field.title}: JSON is needed") from None
+
+
+Likeness = Literal["same", "most", "any"]
+"""What an argument of another call must be: the same, a number that is no larger, or anything."""
+LIKENESSES: tuple[Likeness, ...] = get_args(Likeness)
+
+
+def read_likenesses(item: ToolItem, chosen: Mapping[str, str]) -> dict[str, Likeness]:
+    """Return how each argument of a call is to be compared: by default it must be the same."""
+    return {
+        name: choice if (choice := chosen.get(name, "")) in list_likenesses(value) else "same"
+        for name, value in arguments_of(item.params).items()
+    }
+
+
+def list_likenesses(value: object) -> tuple[Likeness, ...]:
+    """Return how a value can be compared."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return LIKENESSES if is_number else ("same", "any")
+
+
+def write_condition(item: ToolItem, likenesses: Mapping[str, Likeness]) -> str:
+    """Write the condition that calls like this one meet. Another argument than those of the call meets none."""
+    arguments = arguments_of(item.params)
+    parts = [f"args.all(name, name in {_write_value(list(arguments))})"]
+    for name, value in arguments.items():
+        if likenesses[name] != "any":
+            sign = "==" if likenesses[name] == "same" else "<="
+            parts.append(f"args[{_write_value(name)}] {sign} {_write_value(value)}")
+    return " && ".join(parts)
+
+
+def list_rule_words(item: ToolItem, likenesses: Mapping[str, Likeness], words: Texts) -> Iterator[str]:
+    """Yield the rule in words, a line for each argument."""
+    for name, value in arguments_of(item.params).items():
+        yield words(f"like.{likenesses[name]}", name=inert_line(name), value=inert_line(_write_value(value)))
+    yield words("like.others")
+
+
+def _write_value(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -15,7 +15,7 @@ import msgspec
 from antiphon.host.budget import Account, Cap
 from antiphon.host.checks.conditions import holds_for
 from antiphon.host.model_catalogue import LOCAL
-from antiphon.host.models.choice import Chosen
+from antiphon.host.models.selection import Chosen
 from antiphon.host.review import review
 from antiphon.host.review.question import Question
 from antiphon.host.store.base import GrantRow, Store

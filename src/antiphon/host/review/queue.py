@@ -22,15 +22,19 @@ import msgspec
 
 from antiphon.host.checks.ask_limits import LimitReached
 from antiphon.host.review.decisions import check_arguments
-from antiphon.host.review.pending_call import PENDING, CallLeft, CallTaken, digest_call, fingerprint_question
 from antiphon.host.review.question import (
+    PENDING,
     AnyDecision,
     AnyItem,
+    CallLeft,
+    CallTaken,
     Mismatch,
     NotShown,
     Question,
     check,
     decision_of,
+    digest_call,
+    fingerprint_question,
     question_of,
     record_withdrawal,
 )

@@ -21,7 +21,6 @@ from antiphon.errors import ConfigError
 from antiphon.host.budget import Amount
 from antiphon.host.store import audit_tables as trail
 from antiphon.host.store import base, money, tables
-from antiphon.host.store import call_outcomes as outcomes
 from antiphon.host.store import grant_tables as permits
 from antiphon.host.store import recovery as leftovers
 from antiphon.host.store import reviews as questions
@@ -175,24 +174,24 @@ class SqlStore(base.Store):
         return await self._change(partial(questions.put_review, row=row, now=self._clock(), joins=joins), row.id)
 
     async def leave_review(self, call: base.PendingCallRow, *, most: int) -> bool:
-        leaving = partial(outcomes.leave_review, call=call, host=self.host, most=most)
+        leaving = partial(questions.leave_review, call=call, host=self.host, most=most)
         return await self._change(leaving, call.id)
 
     async def pending_call(self, *, id: str = "", fingerprint: str = "") -> base.PendingCallRow | None:
-        finding = partial(outcomes.find_call, id=id, fingerprint=fingerprint, now=self._clock())
+        finding = partial(questions.find_call, id=id, fingerprint=fingerprint, now=self._clock())
         return await self._run_read(finding)
 
     async def settle_call(self, call: base.PendingCallRow) -> None:
-        await self._change(partial(outcomes.keep_call, row=call), call.id)
+        await self._change(partial(questions.keep_call, row=call), call.id)
 
     async def run_entries(self, run: str) -> list[str]:
-        return await self._run_read(partial(outcomes.list_run_entries, run=run))
+        return await self._run_read(partial(questions.list_run_entries, run=run))
 
     async def add_run_entry(self, run: str, at: int, body: str) -> bool:
-        return await self._write(partial(outcomes.add_run_entry, run=run, at=at, body=body))
+        return await self._write(partial(questions.add_run_entry, run=run, at=at, body=body))
 
     async def forget_run(self, run: str) -> None:
-        await self._write(partial(outcomes.forget_run, run=run))
+        await self._write(partial(questions.forget_run, run=run))
 
     async def review(self, id: str) -> base.ReviewRow | None:
         return await self._run_read(partial(questions.find_review, id=id))
@@ -413,7 +412,7 @@ class SqlStore(base.Store):
         ):
             raise money.RefusedChange("review")
         if change.begin is not None:
-            outcomes.keep_call(connection, change.begin)
+            questions.keep_call(connection, change.begin)
         if change.define is not None:
             permits.define_tool(connection, change.define)
         if change.ended is not None:

@@ -16,8 +16,8 @@ import msgspec
 from antiphon.host.budget import format_dollars
 from antiphon.host.checks.labels import LABELS, Label
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.decisions import list_rule_words, read_likenesses, write_condition
 from antiphon.host.review.keymap import Key, describe_key, find_subject, key_for, label_key, list_offered_keys
-from antiphon.host.review.like_calls import list_rule_words, read_likenesses, write_condition
 from antiphon.host.review.question import AnyDecision, AnyItem, Outcome
 from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import (

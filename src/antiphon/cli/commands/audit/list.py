@@ -20,8 +20,7 @@ from antiphon.cli.arguments import read_input
 from antiphon.cli.commands.review.queue_list import LATE
 from antiphon.cli.output.formats import Failed, format_time, is_terminal, print_json, print_list, write_line
 from antiphon.errors import ConfigError
-from antiphon.host.audit import Audit, csv_lines, day_of, json_lines
-from antiphon.host.audit_events import make_log_request, ocsf_lines, otel_lines
+from antiphon.host.audit import Audit, csv_lines, day_of, json_lines, make_log_request, ocsf_lines, otel_lines
 from antiphon.host.budget import DOLLAR, format_dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.notify import post_json

@@ -32,8 +32,7 @@ from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.checks.visible import count_hidden, inert_line
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models
-from antiphon.host.providers.api_keys import missing_key
-from antiphon.host.providers.base import Usage
+from antiphon.host.providers.base import Usage, missing_key
 from antiphon.host.providers.persistence import RetryPatience
 from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.content import TextContent

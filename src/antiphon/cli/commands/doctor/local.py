@@ -17,9 +17,9 @@ from antiphon.client.connection.targets import locate_target
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.config import Config, load_config
-from antiphon.host.config.default_model import KEY_NAMES, standard_model
 from antiphon.host.models.models import Models
-from antiphon.host.providers.api_keys import missing_key
+from antiphon.host.models.selection import KEY_NAMES, standard_model
+from antiphon.host.providers.base import missing_key
 from antiphon.host.store import MemoryStore, usual_store
 from antiphon.host.store.store_location import state_folder
 from antiphon.host.terminal.tty import find_terminal

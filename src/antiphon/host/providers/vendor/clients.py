@@ -21,7 +21,7 @@ from pydantic_ai.providers import infer_provider_class
 
 from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import Model
-from antiphon.host.providers.api_keys import key_variables
+from antiphon.host.providers.base import key_variables
 
 MAX_RESPONSE = 64 * 1024 * 1024
 """Most bytes of one answer: three times the media that one request may contain."""

@@ -31,8 +31,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from antiphon.host.model_catalogue import Model
-from antiphon.host.providers.base import Completion, ProviderFailure, Usage
-from antiphon.host.providers.tool_names import LONGEST_NAME, plain_names
+from antiphon.host.providers.base import LONGEST_NAME, Completion, ProviderFailure, Usage, plain_names
 from antiphon.wire.content import (
     AudioContent,
     EmbeddedResource,
