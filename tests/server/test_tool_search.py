@@ -67,7 +67,8 @@ async def test_a_tool_inside_may_ask(revision: str):
 
 async def test_a_call_lists_no_tools():
     """Neither through ``call_tool`` nor by the name: the cost does not grow with the number of tools."""
-    server, listed = shop(), []
+    server = shop()
+    listed: list[str] = []
 
     @server.middleware
     async def count(request: Any, call_next: Any) -> Any:

@@ -51,3 +51,4 @@ from antiphon.replicas.engines.memory import MemoryCluster as MemoryCluster
 from antiphon.replicas.engines.postgres import PostgresCluster as PostgresCluster
 from antiphon.replicas.engines.redis import RedisCluster as RedisCluster
 from antiphon.transports.http.server.event_store import EventStore as EventStore
+from antiphon.transports.http.server.routes import RouteRequest as RouteRequest

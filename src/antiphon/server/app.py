@@ -338,6 +338,37 @@ class Server(Features):
 
         run_server(self._service, transport, host, port, options, workers)
 
+    def route(
+        self, path: str, handler: Callable[..., Any] | None = None, /, *, methods: Collection[str] | None = None
+    ) -> Any:
+        """Serve a page beside the endpoint, over HTTP; also as ``@server.route("/health")``.
+
+        Requests pass the same checks of ``Host`` and ``Origin`` as those of the endpoint, but no token is asked for.
+        Add routes before the server runs; those of a mounted server are not served.
+
+        Args:
+            path: such as ``/health``; one that ends in a slash, such as ``/static/``, stands for all below it.
+            handler: a function of a ``RouteRequest`` of ``antiphon.server``, async or not, that returns a text, bytes,
+                a value to send as JSON, an ASGI application such as Starlette's responses, or a tuple of a status and
+                one of these; or an ASGI application ``(scope, receive, send)``.
+            methods: the methods that are served; by default GET and HEAD, for an ASGI application all.
+
+        Returns:
+            The handler, or a decorator without one.
+
+        Raises:
+            ConfigError: the path is taken, or the handler cannot be called so; when the server starts, also if the
+                server itself answers at the path.
+        """
+        if handler is None:
+            return lambda function: self.route(path, function, methods=methods)
+        if self._service.routes is None:
+            from antiphon.transports.http.server.routes import Routes
+
+            self._service.routes = Routes()
+        self._service.routes.add(path, handler, methods)
+        return handler
+
     def asgi(self, **options: Unpack[HttpOptions]) -> ServerApp:
         """Return this server as an ASGI application (Streamable HTTP, both eras), to mount in any ASGI framework.
 

@@ -217,7 +217,27 @@ def server_app(service: Service, transport: str, options: HttpOptions) -> Server
     Raises:
         ConfigError: there is no such transport, or it has no such option; or a list of names is one text.
     """
-    return ServerApp(service, *_make_endpoint(service, transport, options))
+    return ServerApp(service, *_make_routed(service, transport, options))
+
+
+def _make_routed(
+    service: Service, transport: str, options: HttpOptions
+) -> tuple[_Endpoint, Callable[[float | None], Awaitable[None]] | None, ResourceServer | None]:
+    """Make an endpoint as ``_make_endpoint`` does, with the server's routes beside it."""
+    endpoint, drain, auth = _make_endpoint(service, transport, options)
+    if service.routes is None:
+        return endpoint, drain, auth
+    from antiphon.transports.http.server.guards import Guard
+    from antiphon.transports.http.server.routes import WithRoutes
+
+    used = [options.get("path", _PATHS.get(transport, "/mcp")), *(["/messages"] if transport == "sse" else [])]
+    service.routes.check(used + (["/healthz", "/readyz"] if options.get("health") else []))
+    guard = Guard(options.get("allowed_hosts"), options.get("allowed_origins"))
+    return WithRoutes(endpoint, service.routes, guard), drain, auth
+
+
+_PATHS = {"sse": "/sse", "websocket": "/ws"}
+"""Where transports are served that are not at ``/mcp``."""
 
 
 def _make_endpoint(
@@ -273,8 +293,7 @@ def _take_auth(options: dict[str, Any], transport: str) -> ResourceServer | None
 
     if not isinstance(auth, ResourceServer):
         raise ConfigError("auth= is a ResourceServer; for a function of your own, ResourceServer(..., check=function)")
-    usual = {"sse": "/sse", "websocket": "/ws"}.get(transport, "/mcp")
-    options["gate"] = Entrance(auth, options.get("path", usual))
+    options["gate"] = Entrance(auth, options.get("path", _PATHS.get(transport, "/mcp")))
     return auth
 
 
@@ -470,7 +489,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
     if transport in ("http", "streamable-http"):
         given.setdefault("health", True)
     tls, limits, on_listening = _take_tls(given), _take_limits(given), given.pop("on_listening", None)
-    endpoint, drain, auth = _make_endpoint(service, transport, cast("HttpOptions", given))
+    endpoint, drain, auth = _make_routed(service, transport, cast("HttpOptions", given))
     # Our own server tells the application at once that it stops.
     app = ServerApp(service, endpoint, drain, auth, watches=False)
     config = uvicorn.Config(

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from antiphon.server.tasks.task_requests import TaskRequests
     from antiphon.server.tasks.task_store import TaskOptions
     from antiphon.server.tasks.task_worker import TaskWorker
+    from antiphon.transports.http.server.routes import Routes
 
 log = logging.getLogger("antiphon.server")
 
@@ -110,6 +111,8 @@ class Service:
         """Mounts made while the server is open, whose lifespans are being entered."""
         self._entered = AsyncExitStack()
         """Left when the server closes: its lifespan, and its mounted servers."""
+        self.routes: Routes | None = None
+        """The pages beside the endpoint, if there are any."""
         self._is_open = False
         self._keeps_tasks = tasks is not None and tasks.store is not None and tasks.store.shared
         self._seal = seal

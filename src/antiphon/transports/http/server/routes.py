@@ -1,0 +1,173 @@
+"""Pages beside the endpoint: what an author serves at other paths, behind the same checks of ``Host`` and ``Origin``.
+
+A route never takes a path of the protocol: the endpoint, what is below ``/.well-known``, documents of a gate, health.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, cast
+from urllib.parse import parse_qsl
+
+from msgspec import Struct
+
+from antiphon.errors import ConfigError, InvalidRequest
+from antiphon.protocol.http import rules
+from antiphon.protocol.http.rules import HttpRefusal
+from antiphon.transports.http.server import asgi, entrance
+from antiphon.transports.http.server.body import read_body
+from antiphon.transports.http.server.guards import Guard
+from antiphon.wire.envelope import encode_value
+
+log = logging.getLogger("antiphon.server")
+
+_MAX_BODY = 1024 * 1024
+"""Most bytes of a body that a function gets; an ASGI application bounds its own."""
+_MAX_FIELDS = 1_000
+"""Most fields of a query."""
+_BODY_TIMEOUT = 30.0
+
+
+class RouteRequest(Struct, frozen=True, kw_only=True):
+    """A request to a route; of query fields with one name ``query`` has the last."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Route(Struct, frozen=True):
+    function: Callable[..., Any]
+    is_app: bool
+    methods: frozenset[str]
+
+
+class Routes:
+    """The routes of one server, by path; a path that ends in a slash stands for all below it."""
+
+    def __init__(self) -> None:
+        self._routes: dict[str, _Route] = {}
+
+    def add(self, path: str, function: Callable[..., Any], methods: Collection[str] | None) -> None:
+        """Add a route; raises ``ConfigError`` if the path is taken, or what it leads to cannot be called."""
+        place = f"server.route({path!r})"
+        if not path.startswith("/") or "//" in path or "{" in path or "/.." in path:
+            raise ConfigError(f"{place}: a path begins with one slash and has no gaps, as in '/health', or '/static/'")
+        if "/.well-known" in path:
+            raise ConfigError(f"{place}: what is below /.well-known says where clients sign in; choose another path")
+        if path in self._routes:
+            raise ConfigError(f"{place}: the path has a route already")
+        if isinstance(methods, str):
+            raise ConfigError(f"{place}: methods= is a list, as in [{methods!r}]")
+        wanted = _count_arguments(function)
+        if wanted not in (1, 3):
+            raise ConfigError(
+                f"{place}: a route leads to a function of the request, or to an ASGI application "
+                f"(scope, receive, send), not to {function!r}"
+            )
+        allowed = frozenset(each.upper() for each in methods or (() if wanted == 3 else ("GET", "HEAD")))
+        self._routes[path] = _Route(function, wanted == 3, allowed)
+
+    def check(self, reserved: Collection[str]) -> None:
+        """Raise ``ConfigError`` if a route would stand before one of these paths."""
+        for path in self._routes:
+            for other in reserved:
+                if path.rstrip("/") == other.rstrip("/") or (path[1:].endswith("/") and other.startswith(path)):
+                    raise ConfigError(
+                        f"server.route({path!r}): the server itself answers at {other or '/'}; choose another path"
+                    )
+
+    def find(self, path: str) -> tuple[str, _Route] | None:
+        """Return the route of a path, and the prefix below which it serves: the longest one that fits."""
+        if (exact := self._routes.get(path)) is not None:
+            return path[:-1] if path.endswith("/") else "", exact
+        above = (each for each in self._routes if each[1:].endswith("/") and path.startswith(each))
+        fits = max(above, key=len, default=None)
+        return None if fits is None else (fits[:-1], self._routes[fits])
+
+
+class WithRoutes:
+    """An endpoint, with routes beside it."""
+
+    def __init__(self, endpoint: Any, routes: Routes, guard: Guard) -> None:
+        self._endpoint, self._routes, self._guard = endpoint, routes, guard
+        self.close = endpoint.close
+
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+        """Serve one ASGI scope."""
+        if scope["type"] == "http":
+            http = asgi.Http(scope, receive, send)
+            # Where this is mounted in another application, the mount point itself is the endpoint.
+            is_mount_point = http.local_path in ("", "/") and http.local_path != http.path
+            found = None if is_mount_point else self._routes.find(http.local_path)
+            if found is not None:
+                await self._serve(http, *found)
+                return
+        await self._endpoint(scope, receive, send)
+
+    async def _serve(self, http: asgi.Http, prefix: str, route: _Route) -> None:
+        refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
+        allowed = ", ".join(sorted(route.methods)).encode("ascii", "replace")
+        if refusal is not None:
+            await asgi.send_refusal(http, refusal)
+        elif entrance.answers_page(http) and not route.is_app:
+            await entrance.send_preflight(http, allowed)
+        elif route.methods and http.method not in route.methods:
+            refused = HttpRefusal(405, InvalidRequest("Method not allowed"))
+            await asgi.send_refusal(http, refused, None, (b"allow", allowed))
+        elif route.is_app:
+            inner = {**http.scope, "root_path": http.root_path + prefix} if prefix else http.scope
+            await route.function(inner, http.receive, http.send)
+        else:
+            await _answer(http, route.function)
+
+
+async def _answer(http: asgi.Http, function: Callable[[RouteRequest], Any]) -> None:
+    """Send what a function returns for a request."""
+    body = b"" if http.method in ("GET", "HEAD") else await read_body(http, _MAX_BODY, _BODY_TIMEOUT)
+    if isinstance(body, HttpRefusal):
+        await asgi.send_refusal(http, body)
+        return
+    try:
+        fields = dict(parse_qsl(http.query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+        request = RouteRequest(
+            method=http.method, path=http.local_path, query=fields, headers=asgi.RequestHeaders(http.headers), body=body
+        )
+        value = function(request)
+        value = await cast("Awaitable[Any]", value) if inspect.isawaitable(value) else value
+        status, value = cast("tuple[int, Any]", value) if isinstance(value, tuple) else (200, value)
+        kind, content = ("", b"") if callable(value) else _render(value)
+    except Exception:
+        log.exception("the route %s failed", ascii(http.local_path[:128]))
+        status, value, kind, content = 500, None, "text/plain; charset=utf-8", b"Internal server error"
+    if callable(value):
+        await value(http.scope, http.receive, http.send)
+        return
+    headers = [(b"content-type", kind.encode()), (b"content-length", b"%d" % len(content))]
+    headers.append((b"x-content-type-options", b"nosniff"))
+    await http.send({"type": "http.response.start", "status": status, "headers": headers})
+    await http.send({"type": "http.response.body", "body": b"" if http.method == "HEAD" else content})
+
+
+def _render(value: object) -> tuple[str, bytes]:
+    """Return the media type and the bytes of what a function returned."""
+    if isinstance(value, str):
+        kind = "html" if value.lstrip()[:1] == "<" else "plain"
+        return f"text/{kind}; charset=utf-8", value.encode(errors="replace")
+    if isinstance(value, bytes):
+        return "application/octet-stream", value
+    return "application/json", encode_value(value)
+
+
+def _count_arguments(function: object) -> int | None:
+    """Return how many arguments a callable needs; ``None`` if it cannot be called with positional ones."""
+    try:
+        parameters = inspect.signature(cast("Callable[..., Any]", function)).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.kind in positional and each.default is inspect.Parameter.empty for each in parameters)
