@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the browser tests need beside `make setup`: Chromium from the system's packages if there is none, and
-# axe-core, pinned, outside the repository. Running it again does nothing.
+# Installs what the browser tests need beside `make setup`: Chromium from the system's packages if there is none, axe-core,
+# and a host of others for interfaces (MCP Apps), pinned, outside the repository. Running it again does nothing.
 #
 #   tests/browser/setup.sh                 into ${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-browser
 #   ANTIPHON_BROWSER_DIR=/some/dir ...     into that directory (set it for the tests as well)
@@ -9,7 +9,15 @@
 set -euo pipefail
 
 DIR="${ANTIPHON_BROWSER_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-browser}"
-AXE=axe-core@4.14.1
+PACKAGES=(
+  axe-core@4.14.1
+  @modelcontextprotocol/ext-apps@2.0.4
+  @modelcontextprotocol/client@2.4.0
+  @modelcontextprotocol/core@2.4.0
+  @modelcontextprotocol/server@2.4.0
+  zod@4.6.7
+  esbuild@0.28.2
+)
 
 found() { command -v chromium || command -v chromium-browser || command -v google-chrome || command -v google-chrome-stable; }
 
@@ -23,11 +31,11 @@ if ! fc-list 2> /dev/null | grep -qi 'noto.*cjk'; then
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq fonts-noto-cjk > /dev/null || echo "browser: no Chinese font" >&2
 fi
 
-if [ ! -f "$DIR/installed" ] || [ "$(cat "$DIR/installed")" != "$AXE" ]; then
+if [ ! -f "$DIR/installed" ] || [ "$(cat "$DIR/installed")" != "${PACKAGES[*]}" ]; then
   mkdir -p "$DIR"
   cd "$DIR"
   [ -f package.json ] || echo '{"private": true}' > package.json
-  npm install --save-exact --no-audit --no-fund --loglevel=error "$AXE"
-  echo "$AXE" > installed
+  npm install --save-exact --no-audit --no-fund --loglevel=error "${PACKAGES[@]}"
+  echo "${PACKAGES[*]}" > installed
 fi
 echo "browser: ready ($(found))"
