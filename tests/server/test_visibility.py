@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from antiphon import Context, Server
+from antiphon import Client, Context, Server
 from antiphon.errors import ConfigError
 from antiphon.middleware import ResponseCachingMiddleware
 from antiphon.testing import connected
@@ -226,3 +227,34 @@ def test_hints_that_cannot_be_given_are_refused() -> None:
         Server("shop", cache_ttl=-1)
     with pytest.raises(ConfigError, match="cache_scope"):
         Server("shop", cache_scope=wrong)
+
+
+@pytest.mark.parametrize("kind", ["tool", "prompt", "resource"])
+def test_an_async_function_is_refused_as_visible(kind: str) -> None:
+    """Its coroutine would count as true, so that everybody saw the feature."""
+
+    async def is_ann(principal: str | None) -> bool:
+        return principal == "ann"
+
+    class IsAnn:
+        async def __call__(self, principal: str | None) -> bool:
+            return principal == "ann"
+
+    server = Server("s")
+    add: Any = partial(server.resource, "a://b") if kind == "resource" else getattr(server, kind)
+    for visible in (is_ann, partial(is_ann), IsAnn()):
+        with pytest.raises(ConfigError, match="visible= is a function of the principal that is not async"):
+            add(name="x", visible=visible)(lambda: "")
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+async def test_a_coroutine_hides_a_feature() -> None:
+    """A lambda may return one as well, which nobody can see beforehand."""
+
+    async def is_ann(principal: str | None) -> bool:
+        return principal == "ann"
+
+    server = Server("s")
+    server.tool(name="x", visible=lambda principal: is_ann(principal))(lambda: "")  # noqa: PLW0108
+    async with Client(server) as client:
+        assert [tool.name async for tool in client.tools()] == []

@@ -6,6 +6,7 @@ transport; ``auth`` determines the scopes of a token.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
@@ -86,7 +87,9 @@ class ServedFeature:
         Args:
             principal: who asks; ``None`` if that is not known.
         """
-        return self.visible is not None and not self.visible(principal)
+        seen = self.visible is None or self.visible(principal)
+        # A coroutine, which a lambda may return as well, is no answer.
+        return not seen or inspect.iscoroutine(seen)
 
     def mounted(self, via: Via) -> Self:
         """Return a copy of this for a server that mounts its own server.
@@ -126,8 +129,9 @@ def describe_access(meta: Meta | None, access: AccessOptions, place: str) -> Met
         raise ConfigError(f"{place}: tags= is a set, as in tags={{{tags!r}}}")
     if (cache := access.get("cache")) is not None and not cache >= 0:
         raise ConfigError(f"{place}: cache= is a number of seconds, not {cache!r}")
-    if not (callable(access.get("visible", callable))):
-        raise ConfigError(f"{place}: visible= is a function of the principal, not {access.get('visible')!r}")
+    visible = access.get("visible", callable)
+    if not callable(visible) or inspect.iscoroutinefunction(visible) or inspect.iscoroutinefunction(visible.__call__):
+        raise ConfigError(f"{place}: visible= is a function of the principal that is not async, not {visible!r}")
     more = {TAGS: sorted(tags)} if tags else {}
     more |= {} if version is None else {VERSION: version}
     return {**(meta or {}), **more} if more else meta
