@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -190,3 +191,26 @@ async def test_lists_are_kept_though_a_note_that_they_are_late_overtakes_them(
     for run in reversed(threads):
         run()
     assert place(tmp_path).load() == OFFER
+
+
+async def test_a_save_that_is_cancelled_has_ended_when_its_task_has(tmp_path: Path) -> None:
+    """A thread goes on after that, so a gateway that closes waits for the file."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    class Slow(KeptLists):
+        def write(self, path: Path, data: bytes) -> None:
+            begun.set()
+            assert goes_on.wait(30)
+            super().write(path, data)
+
+    kept = KeptOffer(Slow(tmp_path), tmp_path / "a.json")
+    saving = asyncio.ensure_future(kept.keep(OFFER))
+    assert await asyncio.to_thread(begun.wait, 30)
+    saving.cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not saving.done()
+    goes_on.set()
+    await asyncio.wait([saving])
+    assert saving.cancelled()
+    assert kept.load() == OFFER

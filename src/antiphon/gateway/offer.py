@@ -271,9 +271,16 @@ class KeptOffer:
         return kept.offer
 
     async def keep(self, offer: UpstreamOffer | None) -> None:
-        """Save an offer in a thread. Threads may overtake each other, so each saves the newest offer there is."""
+        """Save an offer in a thread. Threads may overtake each other, so each saves the newest offer there is.
+
+        A thread cannot be cancelled: a caller that is, such as a server that ends, waits until the file is written.
+        """
         self._newest = offer
-        await asyncio.to_thread(self._save_newest)
+        saving = asyncio.ensure_future(asyncio.to_thread(self._save_newest))
+        try:
+            await asyncio.shield(saving)
+        finally:
+            await asyncio.wait([saving])
 
     def _save_newest(self) -> None:
         with self._saving:

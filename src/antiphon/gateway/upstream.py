@@ -415,8 +415,7 @@ class Upstream:
             log.debug("%s reports no more changes: %s", self.name, error)
         finally:
             subscribed.set()
-            if relisting is not None:
-                relisting.cancel()
+            await end_tasks(relisting)
 
     async def _relist(self, run: _Run, changed: set[Kind]) -> None:
         """List the kinds that have changed, until nothing changes any more; at most once in ``_PACE`` seconds."""
