@@ -76,12 +76,22 @@ async def test_two_servers_with_the_same_tools() -> None:
     """Without a prefix, only names that are alone stay as they are."""
     extra = Server("extra")
     extra.tool(name="alone")(lambda: "here")
-    servers = {"one": shop(ERAS[0]), "two": shop(ERAS[1]), "three": extra}
+    second = shop(ERAS[1])
+    second.name = "second"
+    servers = {"one": shop(ERAS[0]), "two": second, "three": extra}
     async with Client(Gateway(servers, host("1", "2"), names="none").server) as client:
         names = {tool.name async for tool in client.tools()}
         assert {"one__count", "two__count", "alone"} < names
         assert (await client.call_tool("alone")).text == "here"
         assert (await client.call_tool("two__describe", {"product": "x"})).text == "1"
+
+
+def test_two_servers_of_one_name_are_refused() -> None:
+    """They would share identity, and with it definitions, grants and denials; one server may stand there twice."""
+    with pytest.raises(ConfigError, match="'two': another server here has the same name"):
+        Gateway({"one": Server("shop"), "two": Server("shop")}, host())
+    server = Server("shop")
+    assert len(Gateway({"one": server, "two": server}, host()).upstreams) == 0
 
 
 @pytest.mark.parametrize(("client_era", "server_era"), CELLS)

@@ -153,6 +153,6 @@ class Rounds:
             return self._link.run(Calls.resume, pending, answers, timeout=left, progress=progress)
 
         params = pending.round_params
-        return await (
-            self._tool_calls.make(params.name, go_on, left) if isinstance(params, CallToolRequestParams) else go_on()
-        )
+        if not isinstance(params, CallToolRequestParams):
+            return await go_on()
+        return await self._tool_calls.pass_later(params, None, self._tool_calls.make(params.name, go_on, left))

@@ -334,7 +334,7 @@ class Client:
     ) -> TaskHandle:
         return TaskHandle(
             self._link, self._notices, params, self._limits, begun, self.timeout,
-            started=started, examine=partial(self._tool_calls.examined, params, confirm),
+            started=started, examine=partial(self._tool_calls.pass_later, params, confirm),
         )  # fmt: skip
 
     async def _follow(

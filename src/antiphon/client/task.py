@@ -71,7 +71,7 @@ class TaskHandle:
         timeout: float | None,
         *,
         started: float | None = None,
-        examine: Callable[[CallToolResult], Awaitable[CallToolResult]],
+        examine: Callable[[Awaitable[CallToolResult]], Awaitable[CallToolResult]],
     ) -> None:
         self._link = link
         self._examine = examine
@@ -303,19 +303,20 @@ class TaskHandle:
         return await self._link.run(Calls.plain, method, params, kind, timeout=self._timeout)
 
     async def _outcome(self) -> CallToolResult:
-        if self._result is not None:
-            return self._result
+        if self._result is None:
+            self._result = await self._examine(self._read_outcome())
+        return self._result
+
+    async def _read_outcome(self) -> CallToolResult:
         seen = self._seen
         if not isinstance(seen, GetTaskResult) or seen.status == "cancelled":
             raise TaskCancelled(f"The task was cancelled: {self.message or 'no reason was given'}")
         if seen.error is not None:
             raise from_wire(seen.error)
         try:
-            result = decode_wire(seen.result, CallToolResult)
+            return decode_wire(seen.result, CallToolResult)
         except DecodeError as error:
             raise RemoteProtocolError(f"The result of a task cannot be read: {problem_of(error)}") from None
-        self._result = await self._examine(result)
-        return self._result
 
 
 def _notice_end(work: asyncio.Task[None]) -> None:

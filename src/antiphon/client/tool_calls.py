@@ -19,10 +19,10 @@ from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import ServerLink
 from antiphon.client.notifications import Cache
 from antiphon.client.requests.attempts import BecameTask
-from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, PeerError, Rejected
+from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
 from antiphon.machine.call_time import CURRENT, TimeLeft
 from antiphon.machine.other_frameworks import explain_other_names
-from antiphon.wire.content import ContentBlock, TextContent
+from antiphon.wire.failure import pass_outcome
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.task import CreateTaskResult
@@ -289,29 +289,21 @@ class ToolCalls:
             return answer(changed.result or CallToolResult(content=[]))
         if changed is not None and changed.params is not None:
             params, call = changed.params, partial(call, changed.params)
-        try:
-            made = await self._report_ask(self.make(params.name, call, time), consent, origin)
-        except PeerError as error:
-            # The text of an error reaches a model as a result does.
-            said = CallToolResult(content=[TextContent(text=error.message)], is_error=True)
-            passed = said if not error.remote else await consent.examine(said, params, origin)
-            if passed is not said:
-                error.message, error.data = " ".join(map(_get_text, passed.content)), None
-            raise
+        sent = self._report_ask(self.make(params.name, call, time), consent, origin)
+        made = await pass_outcome(sent, partial(consent.examine, params=params, origin=origin))
         read: object = made.read if type(made) is Received else made
-        if not isinstance(read, CallToolResult):
+        if changed is None or not isinstance(read, CallToolResult):
             return made
-        passed = await consent.examine(read, params, origin)
-        passed = passed if changed is None else changed.add_note(passed)
-        return made if passed is read else cast("T", made.changed(passed) if type(made) is Received else passed)
+        noted = changed.add_note(read)
+        return cast("T", made.changed(noted) if type(made) is Received else noted)
 
-    async def examined(
-        self, params: CallToolRequestParams, confirm: Confirmer | Confirming | None, result: CallToolResult
-    ) -> CallToolResult:
-        """Return what is passed on of a result that came later than the reply to its call."""
+    async def pass_later(
+        self, params: CallToolRequestParams, confirm: Confirmer | Confirming | None, outcome: Awaitable[T]
+    ) -> T:
+        """Return what is passed on of a result, or of an error, that came later than the reply to its call."""
         consent = self._consent if confirm is None else self._consent.with_one_more(confirm)
         origin = self._link.calls.origin_of(params, self._known.definition(params.name))
-        return await consent.examine(result, params, origin)
+        return await pass_outcome(outcome, partial(consent.examine, params=params, origin=origin))
 
     async def _report_ask(self, made: Awaitable[T], consent: Consent, origin: Origin) -> T:
         calls, why = self._link.calls, None
@@ -356,7 +348,3 @@ class ToolCalls:
             return False
         self._cache.drop("tools/list")
         return name in [tool.name async for tool in self._tools(time)]
-
-
-def _get_text(block: ContentBlock) -> str:
-    return block.text if isinstance(block, TextContent) else ""

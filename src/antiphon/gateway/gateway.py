@@ -18,14 +18,14 @@ from weakref import WeakKeyDictionary
 from msgspec import structs
 
 from antiphon.auth.client.oauth import Auth
-from antiphon.client.connection.targets import Target
+from antiphon.client.connection.targets import Serves, Target, describe_location
 from antiphon.errors import ConfigError, InternalError
 from antiphon.gateway.extensions import without_ours
 from antiphon.gateway.group import PrincipalGroup
 from antiphon.gateway.names import ALL, Filters, NameSettings, Style, UriOwners
 from antiphon.gateway.overview import ShownServers
 from antiphon.gateway.relayed_asks import Answerers, Clients, by_client, by_host
-from antiphon.gateway.served_requests import SERVED, SUBSCRIBED, pass_on
+from antiphon.gateway.served_requests import SERVED, SUBSCRIBED, examine_list, pass_on
 from antiphon.gateway.server_catalogue import Exposure
 from antiphon.gateway.terms import Answered, ElicitsIn, RunOptions, SignIn, terms_of
 from antiphon.host.config.settings import QUICK_CANCEL
@@ -110,6 +110,7 @@ class Gateway:
     ) -> None:
         if not servers:
             raise ConfigError("a gateway needs at least one server")
+        _check_names(servers)
         self._servers = dict(servers)
         self._reloads = reloads
         self._closes = host if closes_host else None
@@ -134,6 +135,7 @@ class Gateway:
         declares = ("tools", "prompts", "resources", "completions")
         server = Server(GATEWAY, lifespan=self._lifespan, tool_rate=None, declares=declares)
         if as_tools:
+            server.middleware(self._examine_list)
             server.middleware(ResourcesAsTools())
             server.middleware(PromptsAsTools())
         server.middleware(self._serve)
@@ -183,6 +185,7 @@ class Gateway:
         Args:
             servers: targets by name, as the gateway was made with.
         """
+        _check_names(servers)
         self._servers = dict(servers)
         await asyncio.gather(*(group.configure(servers) for group in self._groups.values()))
 
@@ -304,11 +307,24 @@ class Gateway:
             return await pass_on(self._group_of(request), request)
         return await call_next(request)
 
+    async def _examine_list(self, request: ServerRequest, call_next: CallNext) -> Any:
+        result = await call_next(request)
+        is_list = request.method == "tools/call" and request.params.name in ("list_resources", "list_prompts")
+        return await examine_list(self._group_of(request), request.params, result) if is_list else result
+
     def _unsubscribed(self) -> None:
         left, listened = self.server.subscribed, self.server.watched_tasks
         for group in self._groups.values():
             group.watches.keep(left)
             group.tasks.keep(listened)
+
+
+def _check_names(servers: Mapping[str, Target]) -> None:
+    """Refuse two servers of this process with one name: a host knows them by it, so they would share permissions."""
+    known: dict[str, object] = {}
+    for name, target in servers.items():
+        if isinstance(target, Serves) and known.setdefault(str(describe_location(target)), target) is not target:
+            raise ConfigError(f"{name!r}: another server here has the same name; Server(name) has to tell them apart")
 
 
 _ALWAYS: Mapping[str, Any] = {TASKS: {}, SKILLS: {DIRECTORY_READ: True}}

@@ -13,11 +13,14 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, cast
 
+import msgspec
 from msgspec import structs
 
 from antiphon import errors
 from antiphon.client.client import Client, OnProgress
+from antiphon.client.connection.targets import describe_location, locate_target
 from antiphon.client.remote_skill import RemoteSkill
+from antiphon.client.requests.request_calls import loose_origin
 from antiphon.gateway.extensions import choose_extensions
 from antiphon.gateway.group import PrincipalGroup
 from antiphon.gateway.held_subscriptions import MAX_WATCHED
@@ -37,7 +40,10 @@ from antiphon.server.tool_search import fail_tool
 from antiphon.wire.common import PENDING_CALL, PROGRESS_TOKEN, EmptyResult
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Completion, PromptReference
 from antiphon.wire.content import TextContent
+from antiphon.wire.envelope import encode_value
+from antiphon.wire.failure import pass_outcome
 from antiphon.wire.lossless import Received, is_of_one_connection
+from antiphon.wire.origin import MEMORY
 from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
 from antiphon.wire.skills import GetSkillResult, ListSkillsResult, ReadDirectoryResult, Skill, find_entry_problem
@@ -226,7 +232,34 @@ def _describe_pending(group: PrincipalGroup, request: ServerRequest, id: str, *,
 
 async def _get_prompt(group: PrincipalGroup, request: ServerRequest) -> GetPromptResult:
     owned = await group.owned("prompt", request.params.name)
-    return await _make_request(group, owned.server, request, structs.replace(request.params, name=owned.name))
+    params = structs.replace(request.params, name=owned.name)
+    reading = _ask_server(group, owned.server, request, params)
+    return request.pass_on(await _pass_reading(group, owned.server, params, reading))
+
+
+async def _pass_reading(group: PrincipalGroup, server: str, params: Any, reading: Awaitable[Received]) -> Received:
+    """Return what the host's rules about results let through of a resource, of a prompt, or of the error instead."""
+    host, target = group.terms.host, group.upstreams[server].target
+    if host is None or not host.policy.results:
+        return await reading
+    origin = structs.replace(loose_origin(describe_location(locate_target(target))), principal=group.principal)
+    return await pass_outcome(reading, partial(host.examine, params=params, origin=origin), is_local=True)
+
+
+async def examine_list(group: PrincipalGroup, params: CallToolRequestParams, result: CallToolResult) -> CallToolResult:
+    """Return what rules about results let through of a list that a tool of the gateway has made of all servers."""
+    if (host := group.terms.host) is None:
+        return result
+    # A rule about any of the servers covers the list.
+    servers = tuple(upstream.identity for upstream in group.upstreams.values())
+    origin = structs.replace(loose_origin([MEMORY, "gateway"]), coarser=servers, principal=group.principal)
+    listed = result
+    if not result.is_error:
+        listed = structs.replace(result, content=[], structured_content=msgspec.json.decode(result.text))
+    passed = await host.examine(listed, params, origin)
+    if passed.content:
+        return passed
+    return structs.replace(result, content=[TextContent(text=encode_value(passed.structured_content).decode())])
 
 
 async def _list_skills(group: PrincipalGroup, _request: ServerRequest) -> ListSkillsResult:
@@ -252,9 +285,7 @@ async def _read_directory(group: PrincipalGroup, request: ServerRequest) -> Read
     return request.pass_on(result.changed(structs.replace(result.read, resources=found)))
 
 
-async def _read_skill_file(
-    group: PrincipalGroup, request: ServerRequest, server: str, word: str, uri: str
-) -> ReadResourceResult:
+async def _read_skill_file(group: PrincipalGroup, request: ServerRequest, server: str, word: str, uri: str) -> Received:
     """Read a file of a skill once the host allows the skill, and verify it before the client sees it."""
     upstream, confirm = group.upstreams[server], group.terms.confirmer
     entry = upstream.skills.find(uri)
@@ -272,14 +303,17 @@ async def _read_skill_file(
         raise errors.InternalError(f"{error}; if the server has changed it, skills/get has the present entry") from None
     [result] = received
     contents = [structs.replace(each, uri=make_outer_uri(word, each.uri)) for each in result.read.contents]
-    return request.pass_on(result.changed(structs.replace(result.read, contents=contents)))
+    return result.changed(structs.replace(result.read, contents=contents))
 
 
 async def _read_resource(group: PrincipalGroup, request: ServerRequest) -> ReadResourceResult:
     await group.listed()
     if (found := group.catalogue.find_skill_file(request.params.uri)) is not None:
-        return await _read_skill_file(group, request, *found)
-    return await _make_request(group, await group.reader(request.params.uri), request, request.params)
+        server, reading = found[0], _read_skill_file(group, request, *found)
+    else:
+        server = await group.reader(request.params.uri)
+        reading = _ask_server(group, server, request, request.params)
+    return request.pass_on(await _pass_reading(group, server, request.params, reading))
 
 
 async def _complete_argument(group: PrincipalGroup, request: ServerRequest) -> CompleteResult:

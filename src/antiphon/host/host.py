@@ -27,7 +27,7 @@ from antiphon.host.own_request import Messages, Offer, OwnAnswer, OwnMembers, Ru
 from antiphon.host.pipeline import sampling_stages as pipeline
 from antiphon.host.pipeline import tool_consent as consent
 from antiphon.host.pipeline.case import SESSION, Desk
-from antiphon.host.pipeline.tool_consent import pass_result
+from antiphon.host.pipeline.result_stage import AnyParams, R, pass_result
 from antiphon.host.providers import Provider, make_named_provider
 from antiphon.host.providers.base import Completion
 from antiphon.host.providers.vectors import Embedded, EmbeddingParams
@@ -39,7 +39,7 @@ from antiphon.wire.common import ClientCapabilities, ElicitationCapability, Samp
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import ChangedCall, Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult
+from antiphon.wire.tools import CallToolRequestParams
 
 if TYPE_CHECKING:
     from antiphon.host.review_page import PageReviewer
@@ -263,17 +263,18 @@ class Host:
         """
         return await consent.confirm_tool(self._reviewed_by(reviewer, origin), params, origin) or True
 
-    async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
-        """Return what a model gets of a tool's result, by the policy's rules about results.
+    async def examine(self, result: R, params: AnyParams, origin: Origin) -> R:
+        """Return what a model gets of a result, by the policy's rules about results.
 
-        ``Client(target, confirm=host)`` asks this after each call.
+        ``Client(target, confirm=host)`` asks this after each call of a tool, a gateway also for resources and prompts.
 
         Args:
             result: what the server returned.
-            params: the call.
+            params: the call, or what was read.
             origin: the server, and what it says about the tool.
 
         Raises:
+            Rejected: a resource or a prompt is withheld; of a tool's result a sentence says so.
             InternalError: the reviewer or the store failed; the model gets nothing of the result.
         """
         return await pass_result(self._desk_for(*origin.identities), result, params, origin)
@@ -372,6 +373,7 @@ class Host:
             return await run_steps(
                 self, request, sources, run_id=run_id,
                 max_steps=max_steps, max_result=max_result, on_event=on_event, by=by, model=model,
+                passed=self._desk.passed,
             )  # fmt: skip
         finally:
             SESSION.reset(before)

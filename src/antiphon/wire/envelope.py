@@ -308,7 +308,8 @@ def _decode_around_unknown(raw: bytes | Raw, kind: type[T], first: msgspec.Valid
 
     document, unknown = mend_document(msgspec.json.decode(raw), kind)
     try:
-        values = [msgspec.convert(document, kind)]
+        # Not converted: members that stay undecoded can only be read from bytes.
+        values = [_decoders[kind].decode(encode_value(document))]
     except msgspec.ValidationError as error:
         raise (error if unknown else first) from None
     finally:

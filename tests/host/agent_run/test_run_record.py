@@ -14,7 +14,18 @@ import pytest
 from antiphon import Client, Server
 from antiphon.errors import ConfigError
 from antiphon.gateway import Gateway
-from antiphon.host import EditCall, Host, MemoryStore, RunEvent, RunResult, Scripted, ToolBegan, digest
+from antiphon.host import (
+    EditCall,
+    Host,
+    LabelRule,
+    MemoryStore,
+    Policy,
+    RunEvent,
+    RunResult,
+    Scripted,
+    ToolBegan,
+    digest,
+)
 from antiphon.host.store.base import Store
 from antiphon.types import CallToolRequestParams, CreateMessageResult, ElicitResult, ToolUseContent
 from tests.host.asks import Person, approve
@@ -237,3 +248,43 @@ def _rename_tool() -> Server:
         return product
 
     return server
+
+
+def _read_and_send() -> Server:
+    server = Server("notes")
+    for name, hints in {"read": {"openWorldHint": False}, "fetch": {"openWorldHint": True}, "send": {}}.items():
+        server.tool(name=name, annotations={"readOnlyHint": name != "send", **hints})(lambda: "ok")
+    return server
+
+
+@pytest.mark.parametrize("place", ["run", "client", "gateway"])
+async def test_a_resumed_run_knows_what_it_has_read(place: str):
+    """Labels outlive the process: a call that could send what was read before is asked about."""
+    store = MemoryStore()
+    policy = Policy(default="flow", labels=(LabelRule(labels=("outbound",), name="send"),))
+
+    def make_answer(*names: str) -> CreateMessageResult:
+        uses = [ToolUseContent(id=name, name=name, input={}) for name in names]
+        return CreateMessageResult(role="assistant", model="m", stop_reason="toolUse", content=uses)
+
+    def connect(host: Host) -> Client:
+        target: Any = _read_and_send()
+        target = Gateway({"notes": target}, host, names="none").server if place == "gateway" else target
+        return Client(target, confirm=host if place == "client" else None)
+
+    answers = [make_answer("send"), make_answer("read", "fetch"), make_answer("send")]
+    host = Host(Scripted(answers), reviewer=Person(approve), store=store, policy=policy)
+    steps: list[RunEvent] = []
+
+    def is_second_send(event: RunEvent) -> bool:
+        steps.append(event)
+        return isinstance(event, ToolBegan) and event.step == 3
+
+    async with connect(host) as client:
+        await interrupt(host, client, is_second_send)
+    person = Person(approve)
+    later = Host(Scripted(["Done."]), reviewer=person, store=store, policy=policy)
+    async with connect(later) as client:
+        assert (await later.run("Buy both", client, run_id="r")).text == "Done."
+    assert [item.params.name for item in person.shown] == ["send"]
+    assert "this session has read" in person.shown[0].risks[0].text

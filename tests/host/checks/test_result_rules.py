@@ -7,7 +7,14 @@ import time
 import pytest
 
 from antiphon.host.checks.result_rules import FORMS, ResultRule, examine_result
-from antiphon.wire.content import ImageContent, TextContent
+from antiphon.wire.content import (
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceContents,
+    TextContent,
+    UnknownContent,
+)
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 from tests.host.asks import origin
 
@@ -62,3 +69,32 @@ async def test_no_text_takes_long(text: str):
     before = time.process_time()
     await found(TextContent(text=text[:16_000]))
     assert time.process_time() - before < 1
+
+
+@pytest.mark.parametrize(
+    ("block", "left"),
+    [
+        (EmbeddedResource(resource=ResourceContents.of("a:b", b"key AKIAIOSFODNN7EXAMPLE")), "key [AWS access key]"),
+        (
+            EmbeddedResource(resource=ResourceContents.of("a:b", b"\xffAKIAIOSFODNN7EXAMPLE", "text/plain")),
+            "\ufffd[AWS access key]",
+        ),
+        (ImageContent(data="key: AKIAIOSFODNN7EXAMPLE!", mime_type="image/png"), "image/png: key: [AWS access key]!"),
+        (ImageContent.of(b"AKIAIOSFODNN7EXAMPLE", "image/png"), "image/png: [AWS access key]"),
+        (UnknownContent("new", {"body": {"a": ["AKIAIOSFODNN7EXAMPLE"]}}), "[AWS access key]"),
+    ],
+)
+async def test_text_in_any_kind_of_block_is_masked(block: ContentBlock, left: str):
+    """Data in base64 that is text, what only claims to be base64, and blocks of kinds that are not known."""
+    examined = await examine_result([ResultRule(effect="mask")], CallToolResult(content=[block]), CALL, origin())
+    made = examined.masked.content[0]
+    assert left in str(made.resource.text if isinstance(made, EmbeddedResource) else made)
+    assert "AKIA" not in str(made)
+
+
+async def test_a_large_result_with_an_unknown_block_is_examined_aside():
+    """In a side process, which decodes it as we do."""
+    block = UnknownContent("new", {"body": "word " * 100_000 + "AKIAIOSFODNN7EXAMPLE"})
+    examined = await examine_result([ResultRule(effect="mask")], CallToolResult(content=[block]), CALL, origin())
+    assert examined.effects == {"secret": "mask", "size": "mask"}
+    assert "AKIA" not in str(examined.masked)

@@ -478,3 +478,15 @@ async def test_an_edit_outlives_the_process_that_asked(tmp_path: Path):
         assert isinstance(changed, ChangedCall)
         assert changed.params == params
         assert [record.by for record in host.audit.records() if record.outcome == "edit"] == ["anna"]
+
+
+async def test_an_edited_call_names_what_was_shown():
+    """Without a digest there is no such decision, and one of other params runs nothing."""
+    params = CallToolRequestParams.of("pay", {"amount": 1})
+    with pytest.raises(TypeError, match=r"EditCall\(\) needs digest=: what digest\(params\) returns"):
+        EditCall(params=params)
+    other = digest(CallToolRequestParams.of("pay", {"amount": 2}))
+    host = Host(reviewer=Person(lambda item: EditCall(params=params, digest=other)))
+    with pytest.raises(Rejected) as caught:
+        await host.confirm(CallToolRequestParams.of("pay", {"amount": 3}), origin())
+    assert caught.value.data == {"reason": "changed"}

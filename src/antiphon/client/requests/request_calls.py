@@ -165,6 +165,9 @@ class Calls:
             try:
                 done = await self._make_requests(send, params)
             except BecameTask as became:
+                if TASKS not in (extensions or {}):
+                    # Nobody would follow the task, and no rule about results would see what it returns.
+                    raise errors.RemoteProtocolError("The server made a task of a call that allows none") from None
                 done = became.task
         else:
             try:

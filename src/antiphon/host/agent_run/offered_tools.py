@@ -7,6 +7,7 @@ The loop of ``Host.run`` and the adapters for other frameworks use it.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from secrets import token_hex
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -18,6 +19,7 @@ from antiphon.host.providers.base import plain_names
 from antiphon.wire import content
 from antiphon.wire.apps import is_for_model
 from antiphon.wire.envelope import encode_value, too_deep
+from antiphon.wire.failure import pass_outcome
 from antiphon.wire.origin import MEMORY, ChangedCall, Origin, identify_target
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
@@ -127,11 +129,13 @@ async def call_tool(
         if isinstance(allowed, ChangedCall):
             if allowed.params is None:
                 return allowed.result or CallToolResult(content=[])
-            result = await source.call_tool(name, allowed.decode_arguments())
-            return allowed.add_note(await confirm.examine(result, allowed.params, origin))
+            examine = partial(confirm.examine, params=allowed.params, origin=origin)
+            calling = source.call_tool(name, allowed.decode_arguments())
+            return allowed.add_note(await pass_outcome(calling, examine, is_local=True))
         if allowed is not True:
             raise Rejected(f"User rejected the call of {name!r}", data={"reason": "user"})
-        return await confirm.examine(await source.call_tool(name, arguments), params, origin)
+        examine = partial(confirm.examine, params=params, origin=origin)
+        return await pass_outcome(source.call_tool(name, arguments), examine, is_local=True)
     return await source.call_tool(name, arguments)
 
 

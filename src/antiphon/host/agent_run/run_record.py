@@ -18,6 +18,7 @@ import msgspec
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host.agent_run.offered_tools import ConfirmsCalls
 from antiphon.host.own_request import OwnAnswer, make_person_origin
+from antiphon.host.pipeline.case import PassedCalls, SessionLabels
 from antiphon.host.store.base import Store
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -71,6 +72,8 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: ToolEnded | None = None
     place: tuple[int, int] = (0, 0)
     """The step of a call, and its number within the step."""
+    flowed: SessionLabels | None = None
+    """What the run had read by then; everything, if it is not known what the call that begins will read."""
 
 
 class Elicits(ConfirmsCalls, Protocol):
@@ -84,8 +87,8 @@ class Elicits(ConfirmsCalls, Protocol):
 class RunRecord:
     """The entries of one run. Without an id nothing is stored, and nothing was."""
 
-    def __init__(self, store: Store, run: str | None) -> None:
-        self._store, self._run = store, run
+    def __init__(self, store: Store, run: str | None, passed: PassedCalls) -> None:
+        self._store, self._run, self._passed = store, run, passed
         self._count = 0
         self._adding = asyncio.Lock()
         self.began: dict[tuple[int, int], Mapping[str, Any]] = {}
@@ -110,8 +113,12 @@ class RunRecord:
     async def open(self, request: CreateMessageRequestParams) -> None:
         """Read what was recorded; raise ``ConfigError`` if that is a run with another request."""
         bodies = [] if self._run is None else await self._store.run_entries(self._run)
-        for body in bodies:
-            self._take(decode_wire(body.encode(), RunEntry))
+        entries = [decode_wire(body.encode(), RunEntry) for body in bodies]
+        for entry in entries:
+            self._take(entry)
+        for entry in entries:
+            if entry.flowed is not None and (entry.began is None or entry.place not in self.ended):
+                self._passed.restore_labels(entry.flowed)
         begin = RunEntry(request=msgspec.structs.replace(request, tools=None))
         if not bodies:
             await self.add(begin)
@@ -122,6 +129,8 @@ class RunRecord:
         """Record an entry; raise ``ConfigError`` if another process goes on with this run."""
         async with self._adding:
             if self._run is not None:
+                if entry.request is None and entry.flowed is None:
+                    entry = msgspec.structs.replace(entry, flowed=self._passed.read_labels())
                 body = encode_value(entry).decode()
                 if not await self._store.add_run_entry(self._run, self._count, body):
                     raise ConfigError(f"run {self._run!r} goes on elsewhere, or was forgotten: this one ends")

@@ -14,7 +14,9 @@ import msgspec
 
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host.agent_run import offered_tools, run_record
+from antiphon.host.checks.labels import FLOWING
 from antiphon.host.own_request import OwnAnswer
+from antiphon.host.pipeline.case import PassedCalls
 from antiphon.host.review.definitions import digest_definition
 from antiphon.host.store.base import Store
 from antiphon.wire.content import ToolResultContent, ToolUseContent
@@ -122,11 +124,12 @@ async def run_steps(
     on_event: OnEvent | None,
     by: str | None,
     model: str | None,
+    passed: PassedCalls,
 ) -> RunResult:
     """Run; see ``Host.run``."""
     if max_steps < 1:
         raise ConfigError("run(): max_steps is at least 1")
-    events, record = _Events(on_event), run_record.RunRecord(host.store, run_id)
+    events, record = _Events(on_event), run_record.RunRecord(host.store, run_id, passed)
     await record.open(request)
     calls = _ToolCalls(host, await offered_tools.offer_tools(sources), max_result, events, record)
     messages, answers, tools = list(request.messages), list[OwnAnswer](), calls.definitions
@@ -279,5 +282,5 @@ class _ToolCalls:
         if self._host.confirm not in [getattr(each, "confirm", each) for each in asked]:
             return run_record.RecordedConfirmation(self._host, self._record, place)
         # The source asks this host by itself, so that nobody hears when the call was allowed.
-        await self._record.add(run_record.RunEntry(began=use.input, place=place))
+        await self._record.add(run_record.RunEntry(began=use.input, place=place, flowed=(FLOWING, FLOWING)))
         return self._host

@@ -6,11 +6,13 @@ Pure. Owns the forms that are found and how each is masked; ``pipeline.tool_cons
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, cast, get_args
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import structs
 
 from antiphon.host.checks import risk
 from antiphon.host.checks.ask_limits import check_options
@@ -18,16 +20,21 @@ from antiphon.host.checks.message_parts import list_leaves, rewrite_texts
 from antiphon.host.checks.redact import secrets_of
 from antiphon.host.checks.visible import count_hidden, first_hidden, replace_hidden, strip_invisible
 from antiphon.machine.side_process.pool import run_aside
-from antiphon.wire.envelope import encode_value
+from antiphon.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent
+from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 ResultForm = Literal["secret", "instructions", "hidden", "size", "leak"]
 ResultEffect = Literal["pass", "mask", "ask", "refuse"]
+ResultKind = Literal["tool", "resource", "prompt"]
+KINDS: tuple[ResultKind, ...] = get_args(ResultKind)
 FORMS: tuple[ResultForm, ...] = get_args(ResultForm)
 
 _ADDRESS = re.compile(r"https?://[^\s\"'<>)\]`]{1,4000}+", re.IGNORECASE)
 _HOST = re.compile(r"[a-z0-9.-]+", re.IGNORECASE)
+_TEXT_TYPE = re.compile(r"^text/|json|xml|yaml|script", re.IGNORECASE)
+"""Media types of data that hosts show as text, even if a part of it is not UTF-8."""
 _MASKS: Mapping[ResultForm, str] = {"instructions": "[instructions removed]", "leak": "?[query removed]"}
 
 
@@ -38,8 +45,10 @@ class ResultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """``pass`` it, ``mask`` what is found, ``ask`` a person with the result in view, or ``refuse`` all of it."""
     found: tuple[ResultForm, ...] = FORMS
     """The forms that it is about; all by default."""
+    kinds: tuple[ResultKind, ...] = KINDS
+    """What it is about: results of tools, and resources and prompts that a gateway passes on; by default all three."""
     name: str = "*"
-    """Glob over the server's own name of the tool."""
+    """Glob over the server's own name of the tool or the prompt, or the URI of the resource."""
     server: str = "*"
     """Glob over the server's identity, or a coarser one."""
     max_characters: int = risk.LARGE_TEXT
@@ -96,28 +105,50 @@ async def examine_result(
     # Several patterns run over each text, so that less fits into a few milliseconds.
     if len(encode_value(result)) <= risk.MAX_HERE // 4:
         return _examine(job)
-    return msgspec.json.decode(
-        await run_aside(examine_document, encode_value(job), seconds=risk.MAX_SECONDS), type=ExaminedResult
-    )
+    return decode_wire(await run_aside(examine_document, encode_value(job), seconds=risk.MAX_SECONDS), ExaminedResult)
 
 
 def examine_document(payload: bytes) -> bytes:
     """Examine a result, in a side process."""
-    return encode_value(_examine(msgspec.json.decode(payload, type=_ResultJob)))
+    return encode_value(_examine(decode_wire(payload, _ResultJob)))
 
 
 def _examine(job: _ResultJob) -> ExaminedResult:
     about = {form: next((rule for rule in job.rules if form in rule.found), None) for form in FORMS}
     most = about["size"].max_characters if about["size"] is not None else None
-    found = [each for each in _find_all(job.result, frozenset(job.hosts), most) if about[each.form] is not None]
+    shown = structs.replace(job.result, content=[_reveal_text(block) for block in job.result.content])
+    found = [each for each in _find_all(shown, frozenset(job.hosts), most) if about[each.form] is not None]
     effects: dict[ResultForm, ResultEffect] = {each.form: cast("ResultRule", about[each.form]).effect for each in found}
-    masked = _mask_findings(job.result, [each for each in found if effects[each.form] == "mask"])
+    # A copy in any case, which says that the result was examined.
+    masks = [each for each in found if effects[each.form] == "mask"]
+    masked = _mask_findings(shown, masks) if found else structs.replace(job.result)
     leaks = [risk.Place(each.place, each.start, each.end) for each in found if each.form == "leak"]
     asks = "ask" in effects.values()
     risks = [*risk.assess_result(masked), *([risk.make_leak_risk(leaks)] if leaks else [])] if asks else []
     return ExaminedResult(
         effects=effects, masked=masked, most=most if effects.get("size") == "mask" else None, risks=tuple(risks)
     )
+
+
+def _reveal_text(block: ContentBlock) -> ContentBlock:
+    """Return a block whose base64 data is text as that text, because hosts may show it to a model as such."""
+    if isinstance(block, EmbeddedResource):
+        data, kind = block.resource.blob or "", block.resource.mime_type or ""
+    elif isinstance(block, ImageContent | AudioContent):
+        data, kind = block.data, block.mime_type
+    else:
+        return block
+    if not data:
+        return block
+    try:
+        text = b64decode(data, validate=True).decode(errors="replace" if _TEXT_TYPE.search(kind) else "strict")
+    except UnicodeDecodeError:
+        return block
+    except ValueError:
+        text = data
+    if isinstance(block, EmbeddedResource):
+        return structs.replace(block, resource=structs.replace(block.resource, text=text, blob=None))
+    return TextContent(text=f"{kind}: {text}", annotations=block.annotations, meta=block.meta)
 
 
 def _find_all(result: CallToolResult, hosts: frozenset[str], most: int | None) -> Iterator[ResultFinding]:
@@ -172,4 +203,4 @@ def _mask_findings(result: CallToolResult, found: Sequence[ResultFinding]) -> Ca
         return replace_hidden(text, lambda _: "") if "hidden" in hides else text
 
     made = rewrite_texts(result, lambda leaf: rewrite(leaf.place, leaf.text, is_name=leaf.is_name))
-    return msgspec.json.decode(encode_value(made), type=CallToolResult)
+    return decode_wire(encode_value(made), CallToolResult)

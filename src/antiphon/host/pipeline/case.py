@@ -110,6 +110,9 @@ SESSION: ContextVar[str | None] = ContextVar("antiphon_session", default=None)
 """The run that makes the calls; without one, all calls of a principal are one session."""
 
 
+SessionLabels = tuple[frozenset[Label], frozenset[Label]]
+
+
 class PassedCalls:
     """How often a host has let each tool be called, by principal, and what was read. All this ends with the process.
 
@@ -142,6 +145,16 @@ class PassedCalls:
         key, flowed = SESSION.get() or origin.principal, self._find_flowed(origin)
         if FLOWING.intersection(labels) - flowed:
             self._flowed[key] = flowed | FLOWING.intersection(labels)
+
+    def read_labels(self) -> SessionLabels | None:
+        """Return what the present run has read, and what was read outside of runs; ``None`` if nothing."""
+        run, others = (self._flowed.get(key, frozenset()) for key in (SESSION.get(), None))
+        return (run, others) if run or others else None
+
+    def restore_labels(self, labels: SessionLabels) -> None:
+        """Remember what was read before the present run was interrupted."""
+        for key, flowed in zip((SESSION.get(), None), labels, strict=True):
+            self._flowed[key] = self._flowed.get(key, frozenset()) | flowed
 
     def forget_session(self, session: str) -> None:
         """Forget what a session has read, because it has ended."""

@@ -27,7 +27,7 @@ from antiphon.host.store.base import PendingCallRow, ReviewKind, ReviewRow, Revi
 from antiphon.host.store.chain import Record
 from antiphon.wire.common import CONFIRMS
 from antiphon.wire.elicitation import CONFIRM_FORM, ElicitRequestParams, ElicitResult, write_question
-from antiphon.wire.envelope import encode_canonical, encode_value
+from antiphon.wire.envelope import decode_wire, encode_canonical, encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams
 
@@ -89,7 +89,7 @@ def decision_of(row: ReviewRow) -> AnyDecision:
 def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
     """Read a question from its row."""
     if row.item is not None and item is None:
-        item = msgspec.json.decode(row.item, type=_ITEMS.get(row.kind, review.ReviewItem))
+        item = decode_wire(row.item.encode(), _ITEMS.get(row.kind, review.ReviewItem))
     return Question(
         id=row.id,
         kind=row.kind,

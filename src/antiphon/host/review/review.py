@@ -198,10 +198,14 @@ class EditCall(msgspec.Struct, frozen=True, kw_only=True, tag="edit-call"):
     """Call the tool with other arguments: those of ``params``, which is otherwise ``item.params``."""
 
     params: CallToolRequestParams
-    digest: str
-    """Digest of ``params`` as they were shown after the edit."""
+    digest: str = ""
+    """Digest of ``params`` as they were shown after the edit; there is no decision without it."""
     ticket: Ticket | None = None
     undone: Undone = ()
+
+    def __post_init__(self) -> None:
+        if not self.digest:
+            raise TypeError("EditCall() needs digest=: what digest(params) returns for the params that were shown")
 
 
 class Deny(msgspec.Struct, frozen=True, kw_only=True, tag="deny"):
