@@ -7,8 +7,7 @@ from pathlib import Path
 
 from antiphon import errors
 from antiphon.errors import AntiphonError, PeerError
-from antiphon.wire.envelope import ErrorObject
-from antiphon.wire.failure import from_wire
+from antiphon.wire.envelope import ErrorObject, from_wire
 
 TEXT = (Path(__file__).parent.parent / "docs" / "topics" / "errors.md").read_text(encoding="utf-8")
 CODES = {int(code): name for code, name in re.findall(r"^\| (-?\d+) \| `(\w+)` \|", TEXT, re.MULTILINE)}

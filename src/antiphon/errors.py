@@ -34,7 +34,7 @@
     ├── TooCostly                     checking what a peer sent goes beyond the bounds of time or memory
     └── ConfigError                   a file, a command line or a decorator is wrong: names the place
 
-Codes are those of JSON-RPC 2.0 and of the MCP specification; this module maps neither way: ``wire.failure`` does.
+Codes are those of JSON-RPC 2.0 and of the MCP specification; this module maps neither way: ``wire.envelope`` does.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from antiphon.host.review.notify import Webhook
 from antiphon.host.review_page import PageReviewer, page_opener
 from antiphon.machine.extras import describe_install
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.failure import to_wire
+from antiphon.wire.envelope import to_wire
 from antiphon.wire.origin import Origin
 from tests.host.asks import Person, approve, origin, request
 from tests.web.pages import visitor

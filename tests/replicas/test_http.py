@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from antiphon.errors import ClusterUnavailable, InvalidParams
-from antiphon.replicas.engines.memory import MemoryCluster
-from antiphon.replicas.engines.tallies import Tallies
+from antiphon.replicas.engines.base import Tallies
+from antiphon.replicas.engines.unix import MemoryCluster
 from antiphon.replicas.http import records, relay
 from antiphon.replicas.http.records import KnownHomes, ReplicaCommons, SessionRecord, SessionRecords, SharedEvents
 from antiphon.replicas.http.relay import Cut, Relays, give_up

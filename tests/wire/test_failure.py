@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon import errors
-from antiphon.wire.envelope import ErrorObject
-from antiphon.wire.failure import cause_of, from_wire, to_wire
+from antiphon.wire.envelope import ErrorObject, cause_of, from_wire, to_wire
 
 KINDS = [
     kind

@@ -25,8 +25,7 @@ from antiphon.client.rounds.loop import RoundAsk, RoundLimits
 from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError, TaskCancelled
 from antiphon.machine.call_time import TimeLeft
 from antiphon.wire.common import EmptyResult
-from antiphon.wire.envelope import decode_wire, encode_value, problem_of
-from antiphon.wire.failure import from_wire
+from antiphon.wire.envelope import decode_wire, encode_value, from_wire, problem_of
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
 from antiphon.wire.origin import Round

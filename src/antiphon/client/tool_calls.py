@@ -22,9 +22,9 @@ from antiphon.client.requests.attempts import BecameTask
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
 from antiphon.machine.call_time import CURRENT, TimeLeft
 from antiphon.machine.other_frameworks import explain_other_names
-from antiphon.wire.failure import pass_outcome
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import ChangedCall, Origin
+from antiphon.wire.outcome_filter import pass_outcome
 from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 

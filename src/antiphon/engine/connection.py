@@ -28,8 +28,7 @@ from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.session import PeerSession
 from antiphon.wire.common import RequestParams, Wire
-from antiphon.wire.envelope import Envelope
-from antiphon.wire.failure import cause_of, drop_frames
+from antiphon.wire.envelope import Envelope, cause_of, drop_frames
 from antiphon.wire.lifecycle import ProgressNotificationParams
 
 if TYPE_CHECKING:

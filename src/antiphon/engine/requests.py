@@ -14,8 +14,7 @@ from msgspec import Raw, Struct
 from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.events import Outgoing, Replied
-from antiphon.wire.envelope import RequestId
-from antiphon.wire.failure import from_wire
+from antiphon.wire.envelope import RequestId, from_wire
 from antiphon.wire.lifecycle import ProgressNotificationParams
 
 

@@ -41,9 +41,9 @@ from antiphon.wire.common import PENDING_CALL, PROGRESS_TOKEN, EmptyResult
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Completion, PromptReference
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
-from antiphon.wire.failure import pass_outcome
 from antiphon.wire.lossless import Received, is_of_one_connection
 from antiphon.wire.origin import MEMORY
+from antiphon.wire.outcome_filter import pass_outcome
 from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
 from antiphon.wire.skills import GetSkillResult, ListSkillsResult, ReadDirectoryResult, Skill, find_entry_problem

@@ -33,8 +33,8 @@ from antiphon.wire.envelope import (
     request_frame,
     result_frame,
     split_batch,
+    to_wire,
 )
-from antiphon.wire.failure import to_wire
 from antiphon.wire.lifecycle import CancelledNotificationParams, ProgressNotificationParams
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side, unknown_notification

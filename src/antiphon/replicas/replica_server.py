@@ -19,8 +19,7 @@ from msgspec import Raw, Struct
 from antiphon.errors import ClusterUnavailable, ConfigError, PeerError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.caller import Covers
-from antiphon.replicas.engines.base import LEASE
-from antiphon.replicas.engines.tallies import Tallies
+from antiphon.replicas.engines.base import LEASE, Tallies
 from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lifecycle import InitializeRequestParams
 from antiphon.wire.logging import LoggingLevel

@@ -2,13 +2,13 @@ from antiphon.server.app import Lifespan as Lifespan, Mountable as Mountable, Se
 from antiphon.server.asks.elicitations import Elicited as Elicited
 from antiphon.server.asks.sample import Sample as Sample
 from antiphon.server.asks.tool_loop import SampleOptions as SampleOptions, TurnOptions as TurnOptions
-from antiphon.server.caller_state import PerCaller as PerCaller
+from antiphon.server.context import PerCaller as PerCaller
 from antiphon.server.calls.call import CallAbandoned as CallAbandoned
 from antiphon.server.context import Context as Context, RequestFacts as RequestFacts
 from antiphon.server.core import Extension as Extension
 from antiphon.server.decorators import Features as Features
-from antiphon.server.fallback import Completes as Completes
-from antiphon.server.features.app_resources import BrowserFeature as BrowserFeature
+from antiphon.server.core import Completes as Completes
+from antiphon.server.features.feature_options import BrowserFeature as BrowserFeature
 from antiphon.server.features.checked_options import AccessOptions as AccessOptions, ServedFeature as ServedFeature
 from antiphon.server.features.feature_options import (
     AppOptions as AppOptions,
@@ -47,7 +47,7 @@ from antiphon.server.tasks.task_store import (
     TasksFull as TasksFull,
 )
 from antiphon.replicas.engines.base import Cluster as Cluster
-from antiphon.replicas.engines.memory import MemoryCluster as MemoryCluster
+from antiphon.replicas.engines.unix import MemoryCluster as MemoryCluster
 from antiphon.replicas.engines.postgres import PostgresCluster as PostgresCluster
 from antiphon.replicas.engines.redis import RedisCluster as RedisCluster
 from antiphon.transports.http.server.event_store import EventStore as EventStore

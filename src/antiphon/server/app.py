@@ -17,9 +17,8 @@ from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.server_offer import ServerOffer
 from antiphon.server.calls.server_rounds import RoundOptions
-from antiphon.server.core import Core, Declared, Extension
+from antiphon.server.core import Core, Declared, Extension, Fallback, SamplingFallback
 from antiphon.server.decorators import Features
-from antiphon.server.fallback import Fallback, SamplingFallback
 from antiphon.server.rate_limits import DEFAULT_TOOL_RATE, Rate
 from antiphon.server.served_subscriptions import ListKind
 from antiphon.server.server_middleware import Middleware

@@ -1,15 +1,18 @@
 """``Context``, what a handler receives: asks to the client, messages to it, and facts about the request.
 
 A ``Context`` belongs to one call and holds no state of its own. Tools, resources, prompts and completers can all take
-one.
+one. ``PerCaller`` keeps the state of each caller that outlives a call.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from threading import Lock
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, cast, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack, cast, get_type_hints, overload
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -17,8 +20,15 @@ from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.server.asks.sample import DEFAULT_MAX_TOKENS, Messages, Preferences, Sample, sampling_params
-from antiphon.server.asks.tool_loop import MAX_STEPS, SampleOptions, Turns, one_step
-from antiphon.server.asks.toolbox import TOOL_CONCURRENCY, SamplingTool, Toolbox
+from antiphon.server.asks.tool_loop import (
+    MAX_STEPS,
+    TOOL_CONCURRENCY,
+    SampleOptions,
+    SamplingTool,
+    Toolbox,
+    Turns,
+    one_step,
+)
 from antiphon.server.calls.call import HandlerCall
 from antiphon.server.core import Core
 from antiphon.server.decorators import Features
@@ -92,8 +102,6 @@ def _return_type(function: Callable[..., Any]) -> Any:
 
 
 if TYPE_CHECKING:
-    from typing import Generic
-
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     StateT = TypeVarWithDefault("StateT", default=Any)
@@ -543,3 +551,46 @@ class RequestFacts:
     def meta(self) -> dict[str, Any]:
         """The request's ``_meta`` as received, including keys that this library does not know."""
         return _read_meta(self._call.facts.raw or b"{}").meta
+
+
+class PerCaller(Generic[S]):
+    """Keep one object for each caller: ``basket: Annotated[list[str], Depends(PerCaller(list))]``.
+
+    A caller is a principal, on whatever connection. One without a principal is its connection, and its object ends with
+    the connection; so at 2026-07-28 over HTTP, where no request belongs to another, it has a new object each time.
+
+    Args:
+        make: makes the object of a new caller.
+        max_callers: most principals with an object, 10,000 by default; then the object that was not used for the
+            longest time is dropped.
+    """
+
+    def __init__(self, make: Callable[[], S], *, max_callers: int = 10_000) -> None:
+        if max_callers < 1:
+            raise ConfigError(f"PerCaller(max_callers=) must be at least 1, got {max_callers}")
+        self._make = make
+        self._max_callers = max_callers
+        self._by_principal: OrderedDict[str, S] = OrderedDict()
+        self._by_connection: WeakKeyDictionary[object, S] = WeakKeyDictionary()
+        self._lock = Lock()
+
+    def __call__(self, ctx: Context) -> S:
+        """Return the object of the caller.
+
+        Args:
+            ctx: the context of the call.
+        """
+        # Dependencies run in threads, so two calls of a new caller may arrive here together.
+        with self._lock:
+            principal = ctx.request.principal
+            if principal is None:
+                connection = ctx.request.connection
+                if connection not in self._by_connection:
+                    self._by_connection[connection] = self._make()
+                return self._by_connection[connection]
+            if principal not in self._by_principal:
+                self._by_principal[principal] = self._make()
+            self._by_principal.move_to_end(principal)
+            while len(self._by_principal) > self._max_callers:
+                self._by_principal.popitem(last=False)
+            return self._by_principal[principal]

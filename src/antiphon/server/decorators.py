@@ -20,9 +20,9 @@ from antiphon.server.features.tools import ServedTool
 from antiphon.wire.tools import Tool
 
 if TYPE_CHECKING:
-    from antiphon.server.features.app_resources import BrowserFeature
     from antiphon.server.features.feature_options import (
         AppOptions,
+        BrowserFeature,
         PromptOptions,
         ResourceOptions,
         TemplateOptions,
@@ -226,7 +226,7 @@ class Features:
         Raises:
             ConfigError: the URI is taken or of another scheme, or something is no origin.
         """
-        from antiphon.server.features.app_resources import make_app
+        from antiphon.server.features.feature_options import make_app
 
         domains = {"connect": connect, "load": load, "frames": frames, "base": base}
         made = make_app(uri, html, domains, permissions, {"domain": domain, "prefersBorder": border}, **options)

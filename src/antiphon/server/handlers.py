@@ -35,8 +35,7 @@ from antiphon.server.server_middleware import ServerMiddlewareStack, ServerReque
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams, PromptReference
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import decode_wire
-from antiphon.wire.failure import cause_of, drop_frames
+from antiphon.wire.envelope import cause_of, decode_wire, drop_frames
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.methods import METHODS
 from antiphon.wire.prompts import GetPromptRequestParams

@@ -20,7 +20,7 @@ from antiphon.host.pipeline.case import MAX_RELEASED, SAMPLING, Case, Released
 from antiphon.host.review.question import Question
 from antiphon.server.state import request_state
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.failure import to_wire
+from antiphon.wire.envelope import to_wire
 from antiphon.wire.tools import CallToolResult
 from tests.host.asks import Person, approve, origin, request
 

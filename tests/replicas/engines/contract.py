@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 import pytest
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.replicas.engines.base import MAX_MESSAGE
-from antiphon.replicas.engines.tallies import Tallies
+from antiphon.replicas.engines.base import MAX_MESSAGE, Tallies
 
 T = TypeVar("T")
 Together = Callable[[], Awaitable[Any]]

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.errors import ClusterUnavailable
 from antiphon.replicas.engines.base import ClusterMember
-from antiphon.replicas.engines.memory import MemoryCluster
+from antiphon.replicas.engines.unix import MemoryCluster
 from tests.support.network import until
 
 

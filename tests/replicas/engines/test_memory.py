@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.replicas.engines import memory
-from antiphon.replicas.engines.memory import MemoryCluster
+from antiphon.replicas.engines import unix
+from antiphon.replicas.engines.unix import MemoryCluster
 from tests.replicas.engines.contract import Contract, Together, joining
 
 
@@ -26,7 +26,7 @@ class TestMemoryCluster(Contract):
 
 async def test_the_oldest_are_dropped_when_there_are_too_many(together: Together, monkeypatch: pytest.MonkeyPatch):
     """Records and events are bounded apart from each other, and the newest of each stays whatever its size."""
-    monkeypatch.setattr(memory, "MAX_KEPT", 1_000)
+    monkeypatch.setattr(unix, "MAX_KEPT", 1_000)
     one = await together()
     for each in "abc":
         await one.put(each, bytes(400), 60)
@@ -37,7 +37,7 @@ async def test_the_oldest_are_dropped_when_there_are_too_many(together: Together
 
 async def test_a_stream_drops_its_own_oldest_events(together: Together, monkeypatch: pytest.MonkeyPatch):
     """One stream alone is within the bound, too, and its newest event stays whatever its size."""
-    monkeypatch.setattr(memory, "MAX_KEPT", 1_500)
+    monkeypatch.setattr(unix, "MAX_KEPT", 1_500)
     one = await together()
     for number in range(5):
         await one.append("stream", number, bytes(400))

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from antiphon.errors import InvalidParams
-from antiphon.replicas.engines import tallies as module
-from antiphon.replicas.engines.memory import MemoryCluster
-from antiphon.replicas.engines.tallies import _INTERVAL, Tallies
+from antiphon.replicas.engines import base as module
+from antiphon.replicas.engines.base import _INTERVAL, Tallies
+from antiphon.replicas.engines.unix import MemoryCluster
 
 
 class Counting:

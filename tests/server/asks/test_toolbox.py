@@ -20,7 +20,7 @@ from antiphon import (
     Tool,
     ToolError,
 )
-from antiphon.server.asks.toolbox import Toolbox
+from antiphon.server.asks.tool_loop import Toolbox
 from antiphon.server.features.tools import ServedTool
 from antiphon.testing import connected
 from tests.server.models import WITH_TOOLS, Model, asking, use, wants

@@ -7,7 +7,7 @@ from typing import Annotated, NewType
 
 import pydantic
 
-from antiphon.server.functions.type_parts import members_of_class, parts_of, walk_types
+from antiphon.server.functions.schema_gaps import members_of_class, parts_of, walk_types
 
 
 @dataclass

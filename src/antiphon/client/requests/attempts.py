@@ -33,8 +33,7 @@ from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Outgoing
 from antiphon.transports.http.client import error_replies
 from antiphon.wire.common import CALL_KEY, RoundParams, Wire
-from antiphon.wire.envelope import ErrorObject, RequestId, decode_envelope, decode_wire, problem_of
-from antiphon.wire.failure import from_wire
+from antiphon.wire.envelope import ErrorObject, RequestId, decode_envelope, decode_wire, from_wire, problem_of
 from antiphon.wire.lifecycle import ProgressNotificationParams
 from antiphon.wire.lists import readable_list
 from antiphon.wire.logging import LoggingLevel

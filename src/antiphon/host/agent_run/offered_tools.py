@@ -19,8 +19,8 @@ from antiphon.host.providers.base import plain_names
 from antiphon.wire import content
 from antiphon.wire.apps import is_for_model
 from antiphon.wire.envelope import encode_value, too_deep
-from antiphon.wire.failure import pass_outcome
 from antiphon.wire.origin import MEMORY, ChangedCall, Origin, identify_target
+from antiphon.wire.outcome_filter import pass_outcome
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
 MAX_RESULT = 100_000

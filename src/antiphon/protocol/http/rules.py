@@ -15,8 +15,7 @@ from msgspec import UNSET, Struct
 
 from antiphon import errors
 from antiphon.protocol.caller import Caller
-from antiphon.wire.envelope import Envelope, RequestId, error_frame
-from antiphon.wire.failure import to_wire
+from antiphon.wire.envelope import Envelope, RequestId, error_frame, to_wire
 from antiphon.wire.revisions import LEGACY, REVISIONS, find_revision
 
 Headers = Mapping[bytes, bytes]

@@ -18,8 +18,7 @@ from msgspec import Struct, structs
 from antiphon.channel import Peer
 from antiphon.errors import ClusterUnavailable, PeerError
 from antiphon.protocol.caller import Covers
-from antiphon.replicas.engines.base import LEASE, Cluster
-from antiphon.replicas.engines.tallies import Tallies
+from antiphon.replicas.engines.base import LEASE, Cluster, Tallies
 from antiphon.transports.http.server.legacy_session import LegacySession
 
 log = logging.getLogger(__name__)

@@ -28,8 +28,7 @@ from antiphon.replicas.engines.base import LEASE
 from antiphon.replicas.http.records import ReplicaCommons
 from antiphon.transports.deadline import at_once_or_within
 from antiphon.transports.http.server.asgi import Http, Message, send_empty, send_json, send_unavailable
-from antiphon.wire.envelope import RequestId, decode_envelope, error_frame
-from antiphon.wire.failure import to_wire
+from antiphon.wire.envelope import RequestId, decode_envelope, error_frame, to_wire
 
 log = logging.getLogger(__name__)
 

@@ -31,8 +31,7 @@ from antiphon.server.calls.call_states import ASKING, ENDS, TRANSITIONS, CallEve
 from antiphon.server.core import Core
 from antiphon.server.state.request_state import make_refusal
 from antiphon.wire.common import RoundParams, Wire
-from antiphon.wire.envelope import encode_value
-from antiphon.wire.failure import to_wire
+from antiphon.wire.envelope import encode_value, to_wire
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.rounds import ANSWER_WITHIN, InputRequest, InputRequiredResult
 

@@ -32,8 +32,7 @@ from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.calls.task_names import outside_lanes, run_in_lane, use_lanes
 from antiphon.server.state.request_state import OpenAsk, State
 from antiphon.wire.common import RoundParams, Wire
-from antiphon.wire.envelope import ErrorObject, decode_wire
-from antiphon.wire.failure import from_wire
+from antiphon.wire.envelope import ErrorObject, decode_wire, from_wire
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.rounds import InputRequest
 from antiphon.wire.task import TASKS, CreateTaskResult

@@ -20,8 +20,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Ty
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaSerializer, SchemaValidator
 
-from antiphon.server.functions.schema_gaps import NO_KEY, NUMBER_KEY, join_keys, write_whole_keys
-from antiphon.server.functions.type_parts import members_of_class, parts_of
+from antiphon.server.functions.schema_gaps import (
+    NO_KEY,
+    NUMBER_KEY,
+    join_keys,
+    members_of_class,
+    parts_of,
+    write_whole_keys,
+)
 
 _BOUNDS = (
     "gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "title", "description", "examples",

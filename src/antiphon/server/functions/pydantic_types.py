@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 
 from antiphon.json_schema.mismatch import MismatchError, describe_mismatch
+from antiphon.server.functions.schema_gaps import walk_types
 from antiphon.server.functions.signature import REQUIRED, Parameter
-from antiphon.server.functions.type_parts import walk_types
 
 _MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
 _PACKAGES = {"pydantic", "pydantic_core", "annotated_types"}

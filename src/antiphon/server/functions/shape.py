@@ -19,9 +19,8 @@ from antiphon.errors import ConfigError
 from antiphon.json_schema.effort import walk_objects
 from antiphon.json_schema.mismatch import MismatchError, describe_mismatch, prefix_place
 from antiphon.server.functions.pydantic_types import Adapter, encode_model, is_pydantic
-from antiphon.server.functions.schema_gaps import NO_KEY, fill_gaps, remove_unfit_defaults
+from antiphon.server.functions.schema_gaps import NO_KEY, fill_gaps, remove_unfit_defaults, walk_types
 from antiphon.server.functions.signature import read_docstring
-from antiphon.server.functions.type_parts import walk_types
 from antiphon.wire.envelope import without_halves
 
 

@@ -37,8 +37,7 @@ from antiphon.server.tasks.task_record import TaskAsk, TaskRecord, call_params, 
 from antiphon.server.tasks.task_states import HELD, TaskEvent, TaskState
 from antiphon.server.tasks.task_store import MemoryTaskStore, TaskOptions, TaskRoom
 from antiphon.wire.common import ClientCapabilities
-from antiphon.wire.envelope import encode_value
-from antiphon.wire.failure import cause_of, to_wire
+from antiphon.wire.envelope import cause_of, encode_value, to_wire
 from antiphon.wire.task import TASK, CreateTaskResult, GetTaskResult, TaskWish
 from antiphon.wire.tools import CallToolRequestParams
 

@@ -33,8 +33,7 @@ from antiphon.server.tasks.task_states import TaskEvent
 from antiphon.wire import task as wire
 from antiphon.wire.common import ClientCapabilities, EmptyResult, Wire
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import ErrorObject, decode_wire, encode_value
-from antiphon.wire.failure import from_wire, to_wire
+from antiphon.wire.envelope import ErrorObject, decode_wire, encode_value, from_wire, to_wire
 from antiphon.wire.methods import METHODS
 from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.tools import CallToolResult

@@ -21,7 +21,7 @@ from antiphon.transports.http.client.error_replies import (
     suggest_remedy,
 )
 from antiphon.transports.http.client.message import error_of
-from antiphon.wire.failure import from_wire
+from antiphon.wire.envelope import from_wire
 
 
 def arrived(failure) -> PeerError:

@@ -21,8 +21,7 @@ from antiphon.transports.http.client.error_replies import (
     is_unreachable,
 )
 from antiphon.transports.http.client.post import Cursor
-from antiphon.wire.envelope import ErrorObject
-from antiphon.wire.failure import from_wire
+from antiphon.wire.envelope import ErrorObject, from_wire
 from tests.support.web import ask, event, receive, result, serving, stream, tell
 
 MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}

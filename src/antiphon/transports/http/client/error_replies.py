@@ -11,8 +11,7 @@ from typing import Any, cast
 
 from antiphon.errors import ConnectionClosed, PeerError
 from antiphon.transports.http.client.credentials import REFUSING
-from antiphon.wire.envelope import ErrorObject, RequestId, error_frame
-from antiphon.wire.failure import from_wire
+from antiphon.wire.envelope import ErrorObject, RequestId, error_frame, from_wire
 
 UNREACHABLE = 1
 """No connection could be made, so the request was not sent."""

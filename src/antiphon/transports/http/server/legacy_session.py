@@ -29,8 +29,7 @@ from antiphon.transports.http.server.event_stream_response import ResponseStream
 from antiphon.transports.http.server.post_exchange import Exchange
 from antiphon.transports.http.server.sse_response import Carrier
 from antiphon.transports.http.server.stateless import Connect
-from antiphon.wire.envelope import Envelope, RequestId, error_frame
-from antiphon.wire.failure import to_wire
+from antiphon.wire.envelope import Envelope, RequestId, error_frame, to_wire
 
 _STANDING = "0"
 """Number of the stream that a GET opens."""

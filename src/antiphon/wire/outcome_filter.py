@@ -1,7 +1,4 @@
-"""Conversion between exceptions and error objects, in both directions, and what is passed on of how a call ended.
-
-``to_wire`` never sends the text of an unexpected exception; ``from_wire`` never raises.
-"""
+"""What is passed on of how a call ended: its result, or the text and data of its error, as a host's rules leave them."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from antiphon import errors
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import ErrorObject, encode_value
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.prompts import GetPromptResult
 from antiphon.wire.resources import ReadResourceResult
@@ -19,69 +16,6 @@ from antiphon.wire.tools import CallToolResult
 T = TypeVar("T")
 Examine = Callable[[Any], Awaitable[Any]]
 """Returns what is passed on of a result: the same object if no rule is about it."""
-
-_BY_CODE: dict[int, type[errors.PeerError]] = {
-    kind.CODE: kind
-    for kind in (
-        errors.ParseError,
-        errors.InvalidRequest,
-        errors.MethodNotFound,
-        errors.InvalidParams,
-        errors.InternalError,
-        errors.ResourceNotFound,
-        errors.HeaderMismatch,
-        errors.MissingCapability,
-        errors.UnsupportedVersion,
-        errors.UrlElicitationRequired,
-        errors.Unauthorized,
-        errors.Rejected,
-        errors.InsufficientScope,
-        errors.TemporarilyUnavailable,
-        errors.OutcomeUnknown,
-    )
-}
-
-
-def cause_of(error: Exception) -> Exception:
-    """Return the only error in a group, as the ``TaskGroup`` of a handler raises it; without a group, the error."""
-    cause = error
-    while isinstance(cause, ExceptionGroup):
-        members = cast("tuple[Exception, ...]", cause.exceptions)
-        if len(members) != 1:
-            return error
-        cause = members[0]
-    return cause
-
-
-def drop_frames(error: BaseException) -> None:
-    """Release the frames of a reported exception, its causes and members, because they hold the request in cycles."""
-    waiting, seen = [error], set[int]()
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        one.__traceback__ = None
-        waiting += [behind for behind in (one.__cause__, one.__context__) if behind is not None]
-        if isinstance(one, BaseExceptionGroup):
-            waiting += cast("BaseExceptionGroup[BaseException]", one).exceptions
-
-
-def to_wire(error: BaseException) -> ErrorObject:
-    """Convert an exception for the peer: anything but our own ``PeerError`` is "Internal error", without text."""
-    if isinstance(error, ExceptionGroup):
-        error = cause_of(cast("ExceptionGroup[Exception]", error))
-    if isinstance(error, errors.PeerError) and not error.remote:
-        return ErrorObject(code=error.code, message=error.told or error.message, data=error.data)
-    return ErrorObject(code=errors.InternalError.CODE, message="Internal error")
-
-
-def from_wire(error: ErrorObject) -> errors.PeerError:
-    """Convert an error reply to the exception of its code, or to a plain ``PeerError`` if the code is unknown."""
-    received = _BY_CODE.get(error.code, errors.PeerError)(error.message, code=error.code, data=error.data)
-    received.remote = True
-    return received
-
 
 _FOREIGN = errors.ConnectionClosed | errors.RemoteProtocolError | errors.ResultInvalid | errors.TaskCancelled
 """Errors found here whose text may quote what a server has said."""
