@@ -8,7 +8,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from antiphon.auth.dpop import ProofKey, hash_of, proof_target
+from antiphon.auth.challenge import ProofKey, hash_of, proof_target
 
 
 def read(proof):

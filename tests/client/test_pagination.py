@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.client import pagination as pages
-from antiphon.client.pagination import iterate_pages
+from antiphon.client import known_tools as pages
+from antiphon.client.known_tools import iterate_pages
 from antiphon.errors import MethodNotFound, RemoteProtocolError
 from antiphon.wire.tools import ListToolsResult, Tool
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from antiphon.channel import Frame
-from antiphon.engine.connection_tasks import Flag, Tasks
+from antiphon.engine.reader import Flag, Tasks
 from tests.support.linked import done, linked, settle
 from tests.support.pair import frame
 

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.engine.connection import LATER, Connection
 from antiphon.protocol.events import Request
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 from antiphon.wire.envelope import Envelope, decode_envelope
 from antiphon.wire.revisions import LATEST_LEGACY
 from tests.support.linked import Linked, Recorder, done, settle

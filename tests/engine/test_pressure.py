@@ -10,7 +10,7 @@ import pytest
 from antiphon.channel import Frame
 from antiphon.errors import CallTimeout, ConnectionClosed, RemoteProtocolError
 from antiphon.transports.inbox import Room
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 from antiphon.wire.revisions import find_revision
 from tests.support.linked import done, linked, settle
 from tests.support.pair import frame

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.channel import Frame
 from antiphon.errors import ConnectionClosed
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 from tests.support.linked import Recorder, done, linked, settle
 from tests.support.pair import frame
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 from tests.fuzz.attacker import Attacker
 from tests.fuzz.corpus import frames_of
 from tests.fuzz.growth import Growth

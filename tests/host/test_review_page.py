@@ -15,7 +15,7 @@ from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Host, MemoryStore, NoReviewer, Queue, Scripted
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review_page import PageReviewer, page_opener
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.envelope import to_wire
 from antiphon.wire.origin import Origin

@@ -74,7 +74,7 @@ async def test_every_revision_is_agreed_on(client: Client, revision: str):
 
 async def test_a_server_that_starts_slowly_is_met(peers: Peers, monkeypatch: pytest.MonkeyPatch):
     """It answers the probe after we gave up on it, and is modern by the time the handshake arrives."""
-    monkeypatch.setattr("antiphon.client.connection.handshake.PROBE_TIMEOUT", 0.1)
+    monkeypatch.setattr("antiphon.client.link.PROBE_TIMEOUT", 0.1)
     async with Client(peers.python2_server) as client:
         assert client.revision == "2026-07-28"
         assert (await client.call_tool("echo", {"text": "on"})).text == "on"

@@ -9,7 +9,7 @@ import msgspec
 import pydantic
 import pytest
 
-from antiphon.json_schema.mismatch import (
+from antiphon.json_schema.validator import (
     MismatchError,
     SchemaMismatch,
     describe_mismatch,

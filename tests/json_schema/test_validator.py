@@ -11,8 +11,7 @@ from contextlib import suppress
 import pytest
 
 from antiphon.errors import ConfigError, TooCostly
-from antiphon.json_schema.mismatch import MismatchError
-from antiphon.json_schema.validator import MAX_DEPTH, MAX_NODES, SchemaValidator
+from antiphon.json_schema.validator import MAX_DEPTH, MAX_NODES, MismatchError, SchemaValidator
 from antiphon.machine.side_process import pool
 
 

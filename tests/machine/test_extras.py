@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from tests.test_docs import PAGES, ROOT
 
 SOURCES = sorted((ROOT / "src").rglob("*.py"))

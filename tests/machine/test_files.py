@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.auth.client.exchange import ClientIdentity
+from antiphon.auth.client.fetch import ClientIdentity
 from antiphon.auth.client.file_store import FileLogins
 from antiphon.auth.client.grants import WorkloadIdentity
 from antiphon.auth.client.store import Registered

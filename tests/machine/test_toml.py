@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from antiphon.machine.toml import MAX_PARTS, parse_toml
+from antiphon.machine.files import MAX_PARTS, parse_toml
 
 LONG = "a." * MAX_PARTS + "a"
 HIDDEN = (

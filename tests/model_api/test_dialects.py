@@ -14,8 +14,15 @@ from openai.types.responses.response_create_params import ResponseCreateParamsBa
 
 from antiphon.model_api.dialects import embeddings_dialect
 from antiphon.model_api.dialects.chat import Chat
-from antiphon.model_api.dialects.dialect_errors import Failure, anthropic_error
-from antiphon.model_api.dialects.members import CHAT, EMBEDDINGS, MESSAGES, RESPONSES, DialectMember
+from antiphon.model_api.dialects.members import (
+    CHAT,
+    EMBEDDINGS,
+    MESSAGES,
+    RESPONSES,
+    DialectMember,
+    Failure,
+    anthropic_error,
+)
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
 

@@ -14,7 +14,7 @@ from antiphon.host.checks.redact import Redaction
 from antiphon.host.review.review import Deny
 from antiphon.model_api import json_body
 from antiphon.model_api.access_tokens import Tokens
-from antiphon.model_api.dialects.dialect_errors import Failure
+from antiphon.model_api.dialects.members import Failure
 from antiphon.model_api.json_body import MAX_VALUES, examine_json, read_json
 from antiphon.model_api.model_app import App
 from antiphon.transports.http.server.asgi import Http

@@ -24,7 +24,7 @@ from antiphon.host.checks.visible import blank_runs, count_hidden, inert_line, m
 from antiphon.host.review.diff import compare_lines, format_json, make_editable, restore_edited_text
 from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.forms import from_form, to_form
-from antiphon.json_schema.mismatch import MismatchError
+from antiphon.json_schema.validator import MismatchError
 from antiphon.server.asks.tool_loop import TypedAnswer
 from antiphon.web.render import make_environment
 from antiphon.wire.elicitation import ElicitRequestParams

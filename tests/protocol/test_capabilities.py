@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.protocol.capabilities import declares_capability, list_servable, may_include_context, missing_for_ask
+from antiphon.protocol.server_offer import declares_capability, list_servable, may_include_context, missing_for_ask
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams

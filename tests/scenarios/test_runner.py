@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.channel import Frame
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 from tests.scenarios.runner import LEFT_OUT, SCRIPTS, Line, Mismatch, Player, fit_for, line_id, matches, read_script
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.client.connection.targets import locate_target, open_channel
 from antiphon.server.serving.network import server_app
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 from antiphon.transports.stdio.client import StdioClientChannel
 from tests.interop import our_server
 from tests.scenarios.runner import NOT_OVER, SCRIPTS, Player, fit_for, read_script

@@ -22,7 +22,7 @@ from antiphon.channel import Oversized
 from antiphon.errors import OutcomeUnknown
 from antiphon.server.state.request_state import make_refusal
 from antiphon.server.state.state_store import MemoryStateStore
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 from tests.support.cluster import KEY
 from tests.support.raw_client import RawClient, said, text
 

@@ -13,7 +13,7 @@ from antiphon.errors import ConfigError, PeerError
 from antiphon.middleware import SearchTools
 from antiphon.protocol.caller import Caller
 from antiphon.server.state.request_state import outcome_unknown
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 from tests.support.raw_client import RawClient, raw_client, said, text
 
 ERAS = ["2025-11-25", "2026-07-28"]

@@ -18,7 +18,7 @@ from antiphon.engine.connection import Connection, Handler
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Outgoing, Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import decode_wire

@@ -11,7 +11,7 @@ import msgspec
 
 from antiphon import Server
 from antiphon.channel import Channel, Frame, Oversized
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 
 __all__ = ["RawClient", "raw_client"]
 

@@ -6,7 +6,7 @@ import asyncio
 
 from antiphon.channel import Frame, Oversized
 from antiphon.transports.inbox import HIGH_WATER
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 
 
 async def test_what_one_sends_the_other_receives():

@@ -10,7 +10,7 @@ from antiphon.host.config import Config
 from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.own_request import OwnAnswer
 from antiphon.host.providers.base import text_answer
-from antiphon.web.own_requests import MAX_KEPT, MAX_RUNNING, ConfiguredAsker, OwnRequest, OwnRequests
+from antiphon.web.site import MAX_KEPT, MAX_RUNNING, ConfiguredAsker, OwnRequest, OwnRequests
 from tests.host.asks import request
 
 

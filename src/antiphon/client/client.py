@@ -21,12 +21,10 @@ from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers, Elicitor, Extension, OnRound, Roots, Sampler
 from antiphon.client.by_hand import Rounds
 from antiphon.client.client_middleware import ClientMiddleware, ClientMiddlewareStack, ClientRequest
-from antiphon.client.connection.handshake import choose_allowed_revisions
 from antiphon.client.connection.targets import Target, locate_target, with_options
-from antiphon.client.known_tools import KnownTools
-from antiphon.client.link import LinkSettings, LinkWithMiddleware, ServerLink
+from antiphon.client.known_tools import KnownTools, iterate_pages
+from antiphon.client.link import LinkSettings, LinkWithMiddleware, ServerLink, choose_allowed_revisions
 from antiphon.client.notifications import Cache, ClientNotices, Listening, OnLog
-from antiphon.client.pagination import iterate_pages
 from antiphon.client.remote_skill import RemoteSkill
 from antiphon.client.requests.attempts import BecameTask
 from antiphon.client.requests.request_calls import Calls
@@ -36,8 +34,8 @@ from antiphon.client.tool_calls import Confirmer, Confirming, ToolCalls, usual_c
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, MethodNotFound, SkillInvalid
 from antiphon.machine.call_time import TimeLeft
 from antiphon.machine.other_frameworks import check_options, explain_other_names
-from antiphon.protocol.capabilities import declares_extension
 from antiphon.protocol.client_session import ClientSession
+from antiphon.protocol.server_offer import declares_extension
 from antiphon.wire import common, completion
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.logging import SetLevelRequestParams

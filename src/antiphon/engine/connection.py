@@ -19,8 +19,18 @@ from msgspec import Raw
 
 from antiphon import errors
 from antiphon.channel import MAX_FRAME, Channel, Frame
-from antiphon.engine.connection_tasks import Flag, Tasks, await_safely, call_safely
-from antiphon.engine.reader import LATER, Handler, Later, Reader, drive_handler, run_alone
+from antiphon.engine.reader import (
+    LATER,
+    Flag,
+    Handler,
+    Later,
+    Reader,
+    Tasks,
+    await_safely,
+    call_safely,
+    drive_handler,
+    run_alone,
+)
 from antiphon.engine.requests import OnProgress, Waiter, WaitingRequests
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol import events

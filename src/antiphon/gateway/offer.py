@@ -25,7 +25,7 @@ from msgspec import Raw, Struct, structs
 
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address, Command, Target, describe_location, locate_target
-from antiphon.client.pagination import iterate_pages
+from antiphon.client.known_tools import iterate_pages
 from antiphon.errors import ConfigError
 from antiphon.gateway.skills_behind import fetch_skills
 from antiphon.machine.files import open_file, replace_file

@@ -27,7 +27,7 @@ from antiphon.client.task import ENDS
 from antiphon.gateway.terms import GatewayTerms
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.protocol.capabilities import declares_extension
+from antiphon.protocol.server_offer import declares_extension
 from antiphon.server.server_middleware import ServerRequest
 from antiphon.server.state.request_state import Seal
 from antiphon.wire.envelope import ErrorObject, decode_wire, encode_value

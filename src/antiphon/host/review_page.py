@@ -23,7 +23,7 @@ from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, ReviewItem, ToolItem
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 
 _WEB = "antiphon.web.page_server"
 

@@ -1,18 +1,20 @@
-"""Our own files: read without waiting, and replaced atomically.
+"""Files: read without waiting, and replaced atomically; and the TOML of strangers.
 
-A reader of a replaced file finds the old content or the new, never a part.
+A reader of a replaced file finds the old content or the new, never a part. TOML is read in a time that grows with its
+length.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 _PRIVATE = 0o600
 # Opening a pipe waits for its other end. Windows has neither of these, but tells text from bytes.
@@ -69,3 +71,28 @@ def replace_file(path: Path, data: bytes, *, mode: int = _PRIVATE, durable: bool
     """Replace a file by these bytes; see ``open_replacement``."""
     with open_replacement(path, mode=mode, durable=durable) as file:
         file.write(data)
+
+
+MAX_PARTS = 32
+"""Most parts of a dotted key. ``tomllib`` takes a time that grows with the square of their number."""
+
+# Each ends at the end of the text at the latest, so that no beginning is tried twice.
+_TEXTS = re.compile(
+    r'"""(?:\\.|[^"\\]|"(?!""))*+"{0,5}'
+    r"|'''(?:[^']|'(?!''))*+'{0,5}"
+    r'|"(?:[^"\\\n]|\\[^\n])*+"?'
+    r"|'[^'\n]*+'?"
+    r"|\#[^\n]*+",
+    re.DOTALL,
+)
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MAX_PARTS}}}")
+
+
+def parse_toml(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """Parse a TOML text, with ``parse_float`` for numbers with a point; ``RecursionError`` for deep nesting."""
+    # Imported here, because a host made by a program reads no file.
+    import tomllib
+
+    if _LONG_KEY.search(_TEXTS.sub("x", text)):
+        raise ValueError(f"a key has more than {MAX_PARTS} parts")
+    return tomllib.loads(text, parse_float=parse_float)

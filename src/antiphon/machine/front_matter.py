@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.machine.side_process.pool import run_aside
 
 MAX_BYTES = 64 * 1024

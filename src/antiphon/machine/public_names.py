@@ -1,4 +1,4 @@
-"""Public names of packages, each loaded when it is first used, so that importing a package loads nothing else.
+"""Public names of packages, each loaded when it is first used, and the extras that packages need.
 
 The names of a package stand once: in the stub beside the package, where type checkers read them as well.
 """
@@ -33,3 +33,8 @@ def _read_stub(module: Any) -> Mapping[str, str]:
         home, _, names = statement.partition(" import ")
         homes.update((each.split()[-1], home) for each in names.strip("()\n ").split(",") if each.strip())
     return homes
+
+
+def describe_install(extra: str) -> str:
+    """Return the command that installs an extra, from the folder that holds the clone, for the end of a message."""
+    return f"pip install './antiphon[{extra}]' (./antiphon is your clone of it)"

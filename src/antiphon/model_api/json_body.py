@@ -19,7 +19,7 @@ import msgspec
 from antiphon.errors import TooCostly
 from antiphon.machine.side_process.pool import run_aside
 from antiphon.model_api.dialects.asked import DialectAnswer
-from antiphon.model_api.dialects.dialect_errors import Failure
+from antiphon.model_api.dialects.members import Failure
 from antiphon.model_api.model_calls import ModelCall
 from antiphon.protocol.http.rules import HeaderPair
 from antiphon.transports.http.server.asgi import Http

@@ -22,7 +22,7 @@ from antiphon.model_api.access_tokens import Token, Tokens
 from antiphon.model_api.dialects import embeddings_dialect
 from antiphon.model_api.dialects.asked import DialectAnswer, DialectRequest, read_answer
 from antiphon.model_api.dialects.chat import Chat
-from antiphon.model_api.dialects.dialect_errors import NO_RETRY, Failure, anthropic_error, openai_error
+from antiphon.model_api.dialects.members import NO_RETRY, Failure, anthropic_error, openai_error
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
 from antiphon.model_api.json_body import EventStream, Writer, read_json

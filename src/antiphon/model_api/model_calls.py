@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from antiphon.model_api.dialects.dialect_errors import Failure, failure_of
+from antiphon.model_api.dialects.members import Failure, failure_of
 
 KEPT = 600.0
 """Seconds that a request is kept without a connection: ten minutes, as long as a review may take by default."""

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Raw, structs
 
 from antiphon import errors
-from antiphon.protocol.capabilities import declares_capability, declares_extension, missing_for_ask, offers_method
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Replied, Request
+from antiphon.protocol.server_offer import declares_capability, declares_extension, missing_for_ask, offers_method
 from antiphon.protocol.session import PeerSession, Phase, read_params, shorten_text
 from antiphon.wire import common, lifecycle
 from antiphon.wire.envelope import Envelope, RequestId, encode_value, prepend_members, result_frame

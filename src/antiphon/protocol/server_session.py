@@ -15,9 +15,8 @@ from msgspec import Raw
 
 from antiphon import errors
 from antiphon.protocol.call_record import first_id
-from antiphon.protocol.capabilities import missing_for_ask
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Request
-from antiphon.protocol.server_offer import ServerOffer
+from antiphon.protocol.server_offer import ServerOffer, missing_for_ask
 from antiphon.protocol.session import ALLOWED_BEFORE_READY, TRANSITIONS, PeerSession, Phase, read_params, shorten_text
 from antiphon.wire import common
 from antiphon.wire.envelope import Envelope, RequestId, decode_wire, encode_value, prepend_members, result_frame

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from antiphon.errors import ConfigError, LocalProtocolError
-from antiphon.json_schema.mismatch import MismatchError
+from antiphon.json_schema.validator import MismatchError
 from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.server.asks.sample import DEFAULT_MAX_TOKENS, Messages, Preferences, Sample, sampling_params
 from antiphon.server.asks.tool_loop import (

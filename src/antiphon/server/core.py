@@ -21,8 +21,8 @@ from msgspec import Raw
 from antiphon import errors
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallTimeout, ConfigError, SamplingFailed, SamplingUnavailable
-from antiphon.protocol.capabilities import declares_capability
 from antiphon.protocol.events import Request
+from antiphon.protocol.server_offer import declares_capability
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.decorators import Features
 from antiphon.server.features.completion import Completions

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from antiphon.errors import ConfigError
 from antiphon.machine.call_time import CURRENT
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -1,6 +1,6 @@
 """Transports: the ways in which frames travel, each behind the ``Channel`` of ``antiphon.channel``.
 
-``memory`` links two channels within one process; ``stdio``, ``http``, ``sse`` and ``websocket`` each have a ``server``
+``queued`` links two channels within one process; ``stdio``, ``http``, ``sse`` and ``websocket`` each have a ``server``
 and a ``client``. Shared parts are ``inbox`` and ``queued`` (frames that wait, and waiting for room),
 ``deadline`` and ``recording`` (a channel that shows all messages).
 

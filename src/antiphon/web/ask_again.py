@@ -1,6 +1,6 @@
 """Asking a request from the history again, to the same model or another; only the page gets the answer.
 
-Owns the views. A ``host.own_request.Asker`` answers, and ``own_requests`` keeps the answers.
+Owns the views. A ``host.own_request.Asker`` answers, and ``site.OwnRequests`` keeps the answers.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.shown import Shown, show_item
 from antiphon.host.store.ask_rows import Sought
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.web.history_pages import told_of
-from antiphon.web.own_requests import OwnRequest
 from antiphon.web.page_guards import form_of
-from antiphon.web.site import Site
+from antiphon.web.record_pages import told_of
+from antiphon.web.site import OwnRequest, Site
 from antiphon.web.views import show_piece
 from antiphon.wire.sampling import CreateMessageRequestParams
 

@@ -22,7 +22,7 @@ from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.review.definitions import Servers
 from antiphon.host.store.base import Store
-from antiphon.web import actions, ask_again, history_pages, record_pages, views
+from antiphon.web import actions, ask_again, record_pages, views
 from antiphon.web.page_guards import COOKIE, Guards, PageAccess, form_of, is_plain, session_of
 from antiphon.web.page_texts import choose_language, load_texts
 from antiphon.web.render import STATIC
@@ -43,10 +43,10 @@ _LOOKING: dict[str, View] = {
     "/alike/{id}": views.show_alike,
     "/live": views.send_changes,
     "/outcomes": views.show_outcomes,
-    "/history": history_pages.show_history,
-    "/history/{seq:int}": history_pages.show_record,
-    "/history/{seq:int}/text/{of}/{key}": history_pages.show_text_piece,
-    "/history/{form}": history_pages.send_export,
+    "/history": record_pages.show_history,
+    "/history/{seq:int}": record_pages.show_record,
+    "/history/{seq:int}/text/{of}/{key}": record_pages.show_text_piece,
+    "/history/{form}": record_pages.send_export,
     "/history/{seq:int}/again": ask_again.show_kept_request,
     "/asked/{id}": ask_again.show_answer,
     "/asked/{id}/done": ask_again.await_answer,
@@ -55,7 +55,7 @@ _LOOKING: dict[str, View] = {
     "/spending": record_pages.show_spending,
     "/models": record_pages.show_models,
     "/servers": record_pages.show_servers,
-    "/servers/{identity}": history_pages.show_server,
+    "/servers/{identity}": record_pages.show_server,
     "/settings": record_pages.show_browser_settings,
 }
 _DOING: dict[str, View] = {

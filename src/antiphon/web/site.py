@@ -1,23 +1,30 @@
 """The parts that all views of the page use, and responses made from templates.
 
-Owns language, theme and name of the visitor, which are kept by the browser.
+Owns language, theme and name of the visitor, which are kept by the browser; what each browser has decided last; and the
+person's own requests, whose answers end with this process, while the audit records them like any others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from antiphon.errors import AntiphonError, InternalError
 from antiphon.host.audit import Audit
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.config.settings import Config
-from antiphon.host.own_request import Asker
+from antiphon.host.configured_host import ConfiguredHost
+from antiphon.host.own_request import Asker, Offer, OwnAnswer
 from antiphon.host.pipeline.growth import Watching
 from antiphon.host.review import summary
 from antiphon.host.review.decisions import InvalidInput, describe_rule
@@ -27,13 +34,14 @@ from antiphon.host.review.keymap import describe_key, keys_as_set, print_key_nam
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import most_of
+from antiphon.host.review.summary import first_words, outcome_text, who_of
 from antiphon.host.store.base import Store
-from antiphon.web.outcomes import OutcomeLists
-from antiphon.web.own_requests import ConfiguredAsker, OwnRequests
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.web.page_guards import BrowserSession, PageAccess, is_plain, session_of
 from antiphon.web.page_texts import LANGUAGES, Texts, choose_language, load_texts
 from antiphon.web.queue_rows import QueueRows, Sifting
 from antiphon.web.render import LONG, PIECE, make_environment
+from antiphon.wire.sampling import CreateMessageRequestParams
 
 THEMES = ("auto", "light", "dark")
 ARMING = 0.4
@@ -277,3 +285,181 @@ def _let_in(request: Request) -> BrowserSession:
     session = session_of(request)
     assert session is not None, "views are for those who were let in"
     return session
+
+
+_LAST = 5
+"""Entries that are kept for each browser: more than a person takes back."""
+
+
+class OutcomeRequest(msgspec.Struct, kw_only=True):
+    """One request that was decided."""
+
+    question: Question
+    about: str
+    """Its first words, as the server wrote them."""
+
+
+class OutcomeEntry(msgspec.Struct, kw_only=True):
+    """One decision, about one request or about several at once."""
+
+    requests: tuple[OutcomeRequest, ...]
+    done: str
+    """Key of the text that says what was decided."""
+    server: str = ""
+
+    def seconds(self, now: float) -> float:
+        """Return for how long the decision can still be taken back; 0 if it cannot."""
+        held = (each.question.release for each in self.requests if each.question.state == "held")
+        return max((at - now for at in held if at is not None), default=0.0)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the outcome of any of its requests is not known yet."""
+        return any(each.question.outcome is None for each in self.requests)
+
+    def results(self, words: Texts) -> list[str]:
+        """Say what became of it: one text for each kind of outcome, with its number if there are several requests."""
+        known = (each.question.outcome for each in self.requests)
+        counted = Counter(outcome_text(outcome, words) for outcome in known if outcome is not None)
+        return [text if len(self.requests) == 1 else f"{count}: {text}" for text, count in counted.items()]
+
+
+class OutcomeLists:
+    """The lists of all browsers of one page."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._lists: dict[int, deque[OutcomeEntry]] = defaultdict(lambda: deque(maxlen=_LAST))
+
+    async def add(self, session: int, before: Sequence[Question], done: str) -> OutcomeEntry:
+        """Note a decision. ``before``: the questions, as they were when they were decided."""
+        requests = [
+            OutcomeRequest(question=await self._queue.get(each.id), about=first_words(each.item)) for each in before
+        ]
+        server = who_of(before[0].item.origin).name if before[0].item is not None else ""
+        entry = OutcomeEntry(requests=tuple(requests), done=done, server=server)
+        self._lists[session].appendleft(entry)
+        return entry
+
+    async def read(self, session: int) -> None:
+        """Read from the store what became of the decisions of a browser. What was taken back leaves the list."""
+        entries = self._lists[session]
+        for entry in [each for each in entries if each.is_open]:
+            for request in entry.requests:
+                if request.question.outcome is None:
+                    request.question = await self._queue.get(request.question.id)
+            entry.requests = tuple(each for each in entry.requests if each.question.state != "pending")
+            if not entry.requests and entry in entries:
+                entries.remove(entry)
+
+    def of(self, session: int) -> list[OutcomeEntry]:
+        """Return the entries of a browser, newest first."""
+        return list(self._lists[session])
+
+
+MAX_KEPT = 20
+"""Most answers that are kept; the oldest is dropped."""
+MAX_RUNNING = 4
+"""Most own requests that are answered at the same time, since each reserves money."""
+
+
+class OwnRequest:
+    """One own request."""
+
+    def __init__(self, id: str, seq: int, params: CreateMessageRequestParams, model: str) -> None:
+        self.id = id
+        self.seq = seq
+        """The ask that it repeats, by its first record."""
+        self.params = params
+        self.model = model
+        """The model that was asked."""
+        self.answer: OwnAnswer | None = None
+        self.failure: AntiphonError | None = None
+        self.stopped = False
+        self.seconds = 0.0
+        """Seconds that the answer took."""
+        self.over = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    async def run(self, answering: Coroutine[Any, Any, OwnAnswer]) -> None:
+        """Wait for the answer, and keep it or its failure."""
+        began = time.monotonic()
+        try:
+            self.answer = await answering
+        except AntiphonError as error:
+            self.failure = error
+        except asyncio.CancelledError:
+            self.stopped = True
+            raise
+        except Exception as error:
+            # An ``Asker`` may be code of others, whose error may contain anything: only the type is shown.
+            self.failure = InternalError(type(error).__name__)
+        finally:
+            self.seconds = time.monotonic() - began
+            self.over.set()
+
+
+class ConfiguredAsker:
+    """The configured host, which is opened in the process of the page on first use."""
+
+    def __init__(self, config: Config, store: Store) -> None:
+        self._config = config
+        self._store = store
+        self._host: ConfiguredHost | None = None
+
+    async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
+        """See ``Asker.offers``."""
+        return await self._open_host().offers(params, identity)
+
+    async def complete(
+        self,
+        messages: CreateMessageRequestParams,
+        *,
+        identity: str = "",
+        by: str | None = None,
+        model: str | None = None,
+    ) -> OwnAnswer:
+        """See ``Asker.complete``."""
+        return await self._open_host().complete(messages, identity=identity, by=by, model=model)
+
+    async def aclose(self) -> None:
+        """Close its connections; the store stays open."""
+        if self._host is not None:
+            await self._host.aclose()
+
+    def _open_host(self) -> ConfiguredHost:
+        if self._host is None:
+            self._host = ConfiguredHost(self._config, os.environ, reviewer=None, store=self._store)
+        return self._host
+
+
+class OwnRequests:
+    """The own requests of one page."""
+
+    def __init__(self, asker: Asker | None, configured: ConfiguredAsker | None) -> None:
+        self.asker: Asker | None = asker or configured
+        """The host that answers; ``None`` if the page has none."""
+        self._configured = configured
+        self._known: OrderedDict[str, OwnRequest] = OrderedDict()
+
+    def get(self, id: str) -> OwnRequest | None:
+        """Return a request by its id, or ``None``."""
+        return self._known.get(id)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many requests as allowed are being answered."""
+        return sum(not each.over.is_set() for each in self._known.values()) >= MAX_RUNNING
+
+    def start(self, own: OwnRequest, answering: Coroutine[Any, Any, OwnAnswer]) -> None:
+        """Have a request answered in the background."""
+        own.task = asyncio.create_task(own.run(answering), name="antiphon-own-request")
+        self._known[own.id] = own
+        for id in [id for id, each in self._known.items() if each.over.is_set()][: max(0, len(self._known) - MAX_KEPT)]:
+            del self._known[id]
+
+    async def aclose(self) -> None:
+        """Stop the requests that are being answered, and close the host if it was opened here."""
+        await end_tasks(*(each.task for each in self._known.values()))
+        if self._configured is not None:
+            await self._configured.aclose()

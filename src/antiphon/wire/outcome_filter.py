@@ -1,4 +1,4 @@
-"""What is passed on of how a call ended: its result, or the text and data of its error, as a host's rules leave them."""
+"""What is passed on of how a call ended: its result, or text and data of its error, as a host's rules leave them."""
 
 from __future__ import annotations
 

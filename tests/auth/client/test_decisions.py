@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from yarl import URL
 
-from antiphon.auth.client.addresses import checked_address
+from antiphon.auth.boundary import checked_address
 from antiphon.auth.client.authorization_code import Expected, authorization_address, check_pkce, code_in, read_redirect
 from antiphon.auth.client.discovery import (
     FoundServer,
@@ -16,7 +16,7 @@ from antiphon.auth.client.discovery import (
     make_default_metadata,
     resource_places,
 )
-from antiphon.auth.client.exchange import Answer, ClientIdentity
+from antiphon.auth.client.fetch import Answer, ClientIdentity
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.sign_in import choose_registration, registration_request
 from antiphon.auth.client.token_endpoint import choose_method, refusal_of

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from antiphon.auth.server import documents as module
-from antiphon.auth.server.documents import MAX_DOCUMENT, IssuerUnavailable, checked_address, fetch_document
+from antiphon.auth.server import issuer as module
+from antiphon.auth.server.issuer import MAX_DOCUMENT, IssuerUnavailable, checked_address, fetch_document
 from antiphon.errors import ConfigError
 from tests.support.issuer import Issuer
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.auth.server.documents import IssuerUnavailable
-from antiphon.auth.server.issuer import Introspection, Issuer, issuers_of, read_metadata
+from antiphon.auth.server.issuer import Introspection, Issuer, IssuerUnavailable, issuers_of, read_metadata
 from antiphon.errors import ConfigError
 
 URL = "https://auth.example.com"

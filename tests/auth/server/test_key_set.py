@@ -10,8 +10,8 @@ import pytest
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from antiphon.auth.server import key_set as module
-from antiphon.auth.server.documents import IssuerUnavailable
 from antiphon.auth.server.issuer import Issuer as Trusted
+from antiphon.auth.server.issuer import IssuerUnavailable
 from antiphon.auth.server.key_set import (
     FAILURE_PAUSE,
     KEPT_FOR,

@@ -14,7 +14,7 @@ from antiphon import Client, Frame, OAuth
 from antiphon.auth import Caller, TokenAnswer
 from antiphon.errors import InsufficientScope, Unauthorized
 from antiphon.transports.http.server.entrance import schedule_expiry
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 from tests.auth.server.protected import protected, shop
 from tests.support.issuer import Issuer
 from tests.support.network import INITIALIZE, INITIALIZED, call, until

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Server
-from antiphon.client.connection.handshake import choose_allowed_revisions
+from antiphon.client.link import choose_allowed_revisions
 from antiphon.errors import ConfigError, PeerError, RemoteProtocolError, UnsupportedVersion
 from antiphon.server.serving.network import server_app
 from tests.support.asgi import running
@@ -82,7 +82,7 @@ async def test_a_legacy_server_is_found_whatever_it_does_with_the_probe(to_probe
 
 async def test_a_silent_server_is_a_legacy_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while."""
-    monkeypatch.setattr("antiphon.client.connection.handshake.PROBE_TIMEOUT", 0.05)
+    monkeypatch.setattr("antiphon.client.link.PROBE_TIMEOUT", 0.05)
     async with Client(program(LEGACY)) as client:
         assert client.revision == "2024-11-05"
 

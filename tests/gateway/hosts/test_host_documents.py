@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.host_documents import read_document
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 
 ZED = """// settings
 {

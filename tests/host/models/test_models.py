@@ -14,7 +14,7 @@ from antiphon.host.models import models as models_module
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import Metered, Provider, ProviderFailure, Usage, completion_of
 from antiphon.host.providers.persistence import RetryPatience
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.wire.content import ImageContent
 from antiphon.wire.sampling import ModelHint, ModelPreferences, SamplingMessage
 from tests.host.asks import origin, request

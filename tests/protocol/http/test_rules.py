@@ -9,7 +9,7 @@ import pytest
 from antiphon.auth.server.resource_server import Entrance, ResourceServer
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Gate
-from antiphon.transports.http.server.guards import TokenCheck
+from antiphon.transports.http.server.entrance import TokenCheck
 from antiphon.wire.envelope import decode_envelope
 
 

@@ -14,7 +14,7 @@ import pydantic
 import pytest
 from typing_extensions import TypedDict
 
-from antiphon.json_schema.mismatch import MismatchError
+from antiphon.json_schema.validator import MismatchError
 from antiphon.server.functions.pydantic_types import Adapter
 
 BINARY = b"\x89\xfb\xff\x00"

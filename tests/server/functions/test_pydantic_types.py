@@ -12,7 +12,7 @@ import msgspec
 import pydantic
 import pytest
 
-from antiphon.json_schema.mismatch import MismatchError
+from antiphon.json_schema.validator import MismatchError
 from antiphon.server.functions.pydantic_types import Adapter, is_pydantic, read_field
 from antiphon.server.functions.signature import REQUIRED, Parameter
 

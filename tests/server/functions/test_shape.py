@@ -18,7 +18,7 @@ import pydantic
 import pytest
 
 from antiphon.errors import ConfigError
-from antiphon.json_schema.mismatch import MismatchError
+from antiphon.json_schema.validator import MismatchError
 from antiphon.server.functions.shape import Shape, encode_value, schemas_of, with_text_metadata
 
 

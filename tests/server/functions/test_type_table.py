@@ -22,7 +22,7 @@ from pydantic import Field
 from typing_extensions import TypeAliasType, TypedDict
 
 from antiphon import Client, ConfigError, InvalidParams, PeerError, Server
-from antiphon.json_schema.mismatch import MismatchError
+from antiphon.json_schema.validator import MismatchError
 from antiphon.server.asks.elicitations import TypedForm
 from antiphon.server.asks.tool_loop import TypedAnswer
 from antiphon.server.functions.arguments import Arguments

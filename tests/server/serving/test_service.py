@@ -12,7 +12,7 @@ import pytest
 from antiphon import Client, Server
 from antiphon.errors import ConfigError
 from antiphon.server.serving.service import Held
-from antiphon.transports.memory import memory_pair
+from antiphon.transports.queued import memory_pair
 from tests.support.mounted import outer_of, shop
 
 ERAS = ["2025-11-25", "2026-07-28"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import ConfigError
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.server.state import sql_state_store
 from antiphon.server.state.sql_state_store import SqlStateStore
 

@@ -1,7 +1,7 @@
 """Authorization of the requests to one server, and what follows when the server refuses one.
 
 Decides which token is sent, when it is refreshed, when a person is asked, and when to give up. Transports call this for
-each HTTP request (``transports.http.client.credentials``); tokens are sent only to the server's own origin.
+each HTTP request (``transports.http.client.error_replies``); tokens are sent only to the server's own origin.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from weakref import WeakKeyDictionary
 
 from yarl import URL
 
-from antiphon.auth.challenge import Challenge, oauth_challenge, read_challenges
-from antiphon.auth.client.addresses import origin_of, show_address
-from antiphon.auth.client.device import MAX_WAIT
+from antiphon.auth.boundary import origin_of, show_address
+from antiphon.auth.challenge import Challenge, ProofKey, oauth_challenge, read_challenges
+from antiphon.auth.client.authorization_code import MAX_WAIT
 from antiphon.auth.client.discovery import discover_server, format_scopes, join_scopes
 from antiphon.auth.client.fetch import Fetch, open_fetch
 from antiphon.auth.client.oauth import Auth, OAuth
 from antiphon.auth.client.renewal import CLAIM, renew_login, sign_in_once
 from antiphon.auth.client.sign_in import sign_in
 from antiphon.auth.client.store import Login
-from antiphon.auth.dpop import ProofKey
 from antiphon.errors import ConfigError, Unauthorized
 from antiphon.machine.ip_addresses import is_public
 from antiphon.machine.loopback import is_loopback

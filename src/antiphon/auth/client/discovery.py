@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import DecodeError, Struct, json
 from yarl import URL
 
-from antiphon.auth.client.addresses import checked_address, make_printable, origin_of, show_address
+from antiphon.auth.boundary import checked_address, make_printable, origin_of, show_address
 from antiphon.auth.client.fetch import Fetch, TooLarge
 from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized

@@ -24,8 +24,8 @@ from msgspec import Struct
 
 from antiphon.auth.client.store import Document
 from antiphon.errors import ConfigError
-from antiphon.machine.extras import describe_install
 from antiphon.machine.files import open_file, read_file, replace_file
+from antiphon.machine.public_names import describe_install
 
 log = logging.getLogger("antiphon.auth")
 

@@ -8,7 +8,7 @@
   identity provider's token for an assertion addressed to the authorization server (RFC 8693), and that assertion for an
   access token (RFC 7523).
 
-A person signs in by ``authorization_code`` or ``device``.
+A person signs in by ``authorization_code``, in a browser here or on another device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from antiphon.auth.client.exchange import ClientIdentity, Endpoint, TokenAnswer
+from antiphon.auth.client.fetch import ClientIdentity, Endpoint, TokenAnswer
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import Unauthorized
 from antiphon.machine.files import read_file

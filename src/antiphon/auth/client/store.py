@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from antiphon.auth.client.exchange import ClientIdentity
+from antiphon.auth.client.fetch import ClientIdentity
 from antiphon.auth.metadata import ServerMetadata
 
 T = TypeVar("T")

@@ -15,11 +15,10 @@ from urllib.parse import quote_plus
 
 from yarl import URL
 
-from antiphon.auth.client.addresses import checked_address, make_printable
-from antiphon.auth.client.exchange import Answer, ClientIdentity, Refused, TokenAnswer
-from antiphon.auth.client.fetch import Fetch, open_fetch
+from antiphon.auth.boundary import checked_address, make_printable
+from antiphon.auth.challenge import ProofKey
+from antiphon.auth.client.fetch import Answer, ClientIdentity, Fetch, Refused, TokenAnswer, open_fetch
 from antiphon.auth.client.store import Login
-from antiphon.auth.dpop import ProofKey
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import Unauthorized
 

@@ -16,8 +16,14 @@ from typing import Any
 import msgspec
 
 from antiphon.auth.metadata import issuer_places
-from antiphon.auth.server.documents import IssuerUnavailable, checked_address, fetch_document
-from antiphon.auth.server.issuer import Issuer, Metadata, read_metadata
+from antiphon.auth.server.issuer import (
+    Issuer,
+    IssuerUnavailable,
+    Metadata,
+    checked_address,
+    fetch_document,
+    read_metadata,
+)
 from antiphon.errors import ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks
 

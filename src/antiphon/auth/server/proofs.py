@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from antiphon.auth.dpop import TYPE, hash_of
+from antiphon.auth.challenge import TYPE, hash_of
 from antiphon.auth.server.access_token import Invalid, decode_unpadded, has_signature, read_header, split_token
 from antiphon.auth.server.key_set import PublicKey
 from antiphon.errors import ConfigError

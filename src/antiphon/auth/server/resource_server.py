@@ -22,12 +22,11 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.auth.server.access_token import Invalid
-from antiphon.auth.server.documents import IssuerUnavailable, checked_address
-from antiphon.auth.server.issuer import Issuer, issuers_of
+from antiphon.auth.server.issuer import Issuer, IssuerUnavailable, checked_address, issuers_of
 from antiphon.auth.server.proofs import DPoP, NonceWanted, Proofs, TooMany
 from antiphon.auth.server.verifier import CheckAccess, Verified, Verifier
 from antiphon.errors import ConfigError, InsufficientScope, InvalidRequest
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.protocol.caller import Caller, Covers
 from antiphon.protocol.http.rules import NOT_ACCEPTED, Admitted, Denied, HeaderPair, Headers, HttpRefusal
 

@@ -20,8 +20,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.auth.server import access_token
-from antiphon.auth.server.documents import IssuerUnavailable, fetch_document
-from antiphon.auth.server.issuer import Introspection, Issuer
+from antiphon.auth.server.issuer import Introspection, Issuer, IssuerUnavailable, fetch_document
 from antiphon.auth.server.key_set import KeySet, metadata_of
 from antiphon.protocol.caller import Caller, Covers
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable
 from typing import Annotated
 
-from antiphon.auth.client.device import Device, DevicePage
+from antiphon.auth.client.authorization_code import Device, DevicePage
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Document, Login
 from antiphon.auth.client.token_endpoint import revoke_login

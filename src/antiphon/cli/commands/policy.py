@@ -33,7 +33,7 @@ from antiphon.host.providers import make_named_provider
 from antiphon.host.review.given_grants import Given, Grants
 from antiphon.host.store import Store
 from antiphon.host.store.base import BlockRow
-from antiphon.machine.toml import parse_toml
+from antiphon.machine.files import parse_toml
 from antiphon.wire.origin import Origin, OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
 

@@ -16,8 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.errors import ConfigError
-from antiphon.machine.files import read_file
-from antiphon.machine.toml import parse_toml
+from antiphon.machine.files import parse_toml, read_file
 
 MAX_FILE = 1024 * 1024
 """Most bytes; a file with a hundred servers has 50 kB."""

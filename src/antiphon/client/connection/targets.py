@@ -21,7 +21,7 @@ from antiphon.auth.client.oauth import Auth
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError, PeerError
 from antiphon.identity import command_of, launch_of
-from antiphon.transports.http.client.credentials import Credentials, Pause
+from antiphon.transports.http.client.error_replies import Credentials, Pause
 from antiphon.wire.origin import MEMORY, Equipment, Launch
 
 
@@ -223,7 +223,7 @@ async def open_channel(
                 equipment=None if equip is None else await equip(),
             )
         )
-    from antiphon.transports.memory import memory_pair
+    from antiphon.transports.queued import memory_pair
 
     ours, theirs = memory_pair()
     return Opened(ours, asyncio.get_running_loop().create_task(_serve_in_memory(where, theirs)))

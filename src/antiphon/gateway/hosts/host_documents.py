@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from antiphon.client.connection.server_files import read_json
 from antiphon.errors import ConfigError
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 
 MAX_BYTES = 64 * 1024 * 1024
 """Most bytes of a file: some hosts keep their history beside their settings."""

@@ -17,7 +17,7 @@ from typing import Any, cast
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
 

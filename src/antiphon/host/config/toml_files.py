@@ -28,8 +28,7 @@ from antiphon.host.config import settings
 from antiphon.host.model_catalogue import PROVIDERS, Model
 from antiphon.host.models.selection import fill_in_model, standard_model
 from antiphon.host.store.store_location import state_folder
-from antiphon.machine.files import open_file, read_file, replace_file
-from antiphon.machine.toml import parse_toml
+from antiphon.machine.files import open_file, parse_toml, read_file, replace_file
 
 NAME = "antiphon.toml"
 MAX_CONFIG = 1024 * 1024

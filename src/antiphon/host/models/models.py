@@ -23,7 +23,7 @@ from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Us
 from antiphon.host.providers.offline import Echo
 from antiphon.host.providers.persistence import RetryPatience, may_stand_in, retry_patiently
 from antiphon.host.providers.vectors import Embedded, EmbeddingParams, join_portions
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
 if TYPE_CHECKING:

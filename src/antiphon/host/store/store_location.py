@@ -19,7 +19,7 @@ from typing import Any, cast
 from antiphon.errors import ConfigError
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.sql.database_store import runner_at
 
 

@@ -14,10 +14,9 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.providers.base import Completion, Usage
-from antiphon.json_schema.mismatch import MismatchError
-from antiphon.json_schema.validator import SchemaValidator
+from antiphon.json_schema.validator import MismatchError, SchemaValidator
 from antiphon.model_api.dialects import members
-from antiphon.model_api.dialects.dialect_errors import Failure
+from antiphon.model_api.dialects.members import Failure
 from antiphon.wire import sampling as wire
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.tools import Tool

@@ -20,7 +20,7 @@ from antiphon.model_api.dialects.asked import (
     read_common_parts,
     tools_in,
 )
-from antiphon.model_api.dialects.dialect_errors import Failure, openai_error
+from antiphon.model_api.dialects.members import Failure, openai_error
 from antiphon.wire.content import (
     AudioContent,
     ImageContent,

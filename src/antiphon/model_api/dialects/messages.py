@@ -19,7 +19,7 @@ from antiphon.model_api.dialects.asked import (
     read_common_parts,
     tools_in,
 )
-from antiphon.model_api.dialects.dialect_errors import Failure, anthropic_error
+from antiphon.model_api.dialects.members import Failure, anthropic_error
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool

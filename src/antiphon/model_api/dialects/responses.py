@@ -22,7 +22,7 @@ from antiphon.model_api.dialects.asked import (
     tools_in,
 )
 from antiphon.model_api.dialects.chat import DEFAULT_TOKENS, function_tool, image_of, read_schema, tool_choice
-from antiphon.model_api.dialects.dialect_errors import Failure, openai_error
+from antiphon.model_api.dialects.members import Failure, openai_error
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage
 

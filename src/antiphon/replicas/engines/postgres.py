@@ -15,7 +15,7 @@ from typing import Any
 
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.replicas.engines import base
 
 _LOOK = 1.0

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.replicas.engines import base
 
 _BLOCK = 1.0

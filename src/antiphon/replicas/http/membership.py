@@ -22,7 +22,7 @@ from antiphon.replicas.http.relay import Relays
 from antiphon.transports.http.server.app import HttpApp
 from antiphon.transports.http.server.asgi import Http, send_unavailable
 from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
-from antiphon.transports.http.server.session_homes import SessionHomes
+from antiphon.transports.http.server.sessions import SessionHomes
 
 log = logging.getLogger(__name__)
 

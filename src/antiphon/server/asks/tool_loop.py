@@ -31,9 +31,9 @@ from antiphon.errors import (
     SamplingFailed,
     SamplingUnavailable,
 )
-from antiphon.json_schema.mismatch import MismatchError, SchemaMismatch, suggest_name
+from antiphon.json_schema.validator import MismatchError, SchemaMismatch, suggest_name
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.protocol.capabilities import may_include_context
+from antiphon.protocol.server_offer import may_include_context
 from antiphon.server.asks.sample import Messages, Preferences, Sample, sampling_params
 from antiphon.server.calls.call import HandlerCall, within
 from antiphon.server.core import Core, Fallback

@@ -21,8 +21,8 @@ from msgspec import Raw
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallDiverged, CallTimeout, InternalError, LocalProtocolError, PeerError
-from antiphon.protocol.capabilities import declares_extension
 from antiphon.protocol.events import Request
+from antiphon.protocol.server_offer import declares_extension
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import CallAbandoned, CallAnswer, Handled, read_answer, read_reply
 from antiphon.server.calls.call_states import ENDS, CallEvent, CallState, find_next_state

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import ConfigError, InsufficientScope
-from antiphon.json_schema.mismatch import suggest_name
+from antiphon.json_schema.validator import suggest_name
 from antiphon.protocol.events import Request
 from antiphon.server.features.registry import Via
 from antiphon.server.functions.function import UserFunction

@@ -22,8 +22,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, ConfigError, TooCostly, ToolError
-from antiphon.json_schema.mismatch import MismatchError
-from antiphon.json_schema.validator import SchemaValidator
+from antiphon.json_schema.validator import MismatchError, SchemaValidator
 from antiphon.server.features import checked_options
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.function import UserFunction, holds_context

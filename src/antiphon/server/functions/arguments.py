@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw, structs
 
 from antiphon.errors import ConfigError, InvalidParams
-from antiphon.json_schema.mismatch import MismatchError, SchemaMismatch, describe_mismatch, prefix_place, suggest_name
+from antiphon.json_schema.validator import MismatchError, SchemaMismatch, describe_mismatch, prefix_place, suggest_name
 from antiphon.server.functions import shape
 from antiphon.server.functions.pydantic_types import Adapter, is_pydantic, read_field
 from antiphon.server.functions.schema_gaps import remove_unfit_defaults

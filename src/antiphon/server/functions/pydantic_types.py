@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
-from antiphon.json_schema.mismatch import MismatchError, describe_mismatch
+from antiphon.json_schema.validator import MismatchError, describe_mismatch
 from antiphon.server.functions.schema_gaps import walk_types
 from antiphon.server.functions.signature import REQUIRED, Parameter
 

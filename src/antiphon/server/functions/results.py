@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.errors import ConfigError, ResultInvalid, TooCostly
-from antiphon.json_schema.mismatch import MismatchError, describe_rule
-from antiphon.json_schema.validator import SchemaValidator
+from antiphon.json_schema.validator import MismatchError, SchemaValidator, describe_rule
 from antiphon.server.functions.shape import Shape, encode_value
 from antiphon.server.functions.signature import REQUIRED, members_of
 from antiphon.wire.content import (

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from antiphon.errors import ConfigError
 from antiphon.json_schema.effort import walk_objects
-from antiphon.json_schema.mismatch import MismatchError, describe_mismatch, prefix_place
+from antiphon.json_schema.validator import MismatchError, describe_mismatch, prefix_place
 from antiphon.server.functions.pydantic_types import Adapter, encode_model, is_pydantic
 from antiphon.server.functions.schema_gaps import NO_KEY, fill_gaps, remove_unfit_defaults, walk_types
 from antiphon.server.functions.signature import read_docstring

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from antiphon.transports.http.server.app import HttpApp
     from antiphon.transports.http.server.asgi import Receive, Scope, Send
     from antiphon.transports.http.server.connections import ConnectionLimits
+    from antiphon.transports.http.server.entrance import CheckToken
     from antiphon.transports.http.server.event_store import EventStore
-    from antiphon.transports.http.server.guards import CheckToken
     from antiphon.transports.http.server.shutdown import GracefulServer
     from antiphon.wire.tools import Tool
 
@@ -227,7 +227,7 @@ def _make_routed(
     endpoint, drain, auth = _make_endpoint(service, transport, options)
     if service.routes is None:
         return endpoint, drain, auth
-    from antiphon.transports.http.server.guards import Guard
+    from antiphon.transports.http.server.entrance import Guard
     from antiphon.transports.http.server.routes import WithRoutes
 
     used = [options.get("path", _PATHS.get(transport, "/mcp")), *(["/messages"] if transport == "sse" else [])]
@@ -525,7 +525,7 @@ def _take_tls(options: dict[str, Any]) -> SSLContext | None:
         if key is not None:
             raise ConfigError("TLS: a key alone is of no use: give the certificate, too (tls_cert)")
         return None
-    from antiphon.transports.http.server.endpoint_settings import server_context
+    from antiphon.transports.http.server.entrance import server_context
 
     return server_context(cert, key, password)
 

@@ -20,8 +20,8 @@ from msgspec import DecodeError, Raw
 
 from antiphon import errors
 from antiphon.engine.connection import LATER, Connection, Later
-from antiphon.protocol.capabilities import declares_extension
 from antiphon.protocol.events import Request
+from antiphon.protocol.server_offer import declares_extension
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Handled, read_answer, read_reply
 from antiphon.server.calls.journal import Kind

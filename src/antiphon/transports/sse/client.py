@@ -20,8 +20,7 @@ from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.deadline import both_stopped
 from antiphon.transports.http.client import http_request
-from antiphon.transports.http.client.credentials import REFUSING, Credentials, Pause
-from antiphon.transports.http.client.error_replies import HttpFailure
+from antiphon.transports.http.client.error_replies import REFUSING, Credentials, HttpFailure, Pause
 from antiphon.transports.http.client.line import ClientLine, Deliveries, deliver_message, find_surroundings
 from antiphon.transports.http.client.message import OutgoingMessage, look_at, read_refusal
 from antiphon.transports.http.client.post import Cursor, read_events

@@ -20,7 +20,7 @@ from antiphon.protocol.http.rules import Gate, HttpRefusal
 from antiphon.protocol.http.sse import encode_event
 from antiphon.transports.http.server import asgi, entrance
 from antiphon.transports.http.server.body import read_body
-from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
+from antiphon.transports.http.server.entrance import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.server.legacy_session import EarlyCancellations, find_cancelled_id
 from antiphon.transports.http.server.sse_response import Carrier, Lost
 from antiphon.transports.queued import QueuedChannel

@@ -29,8 +29,15 @@ from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, Unauthorized
 from antiphon.transports.deadline import both_stopped
 from antiphon.transports.http.client import http_request
-from antiphon.transports.http.client.credentials import REFUSING, Credentials, Pause, RequestCredentials
-from antiphon.transports.http.client.error_replies import UNUSABLE, HttpFailure, suggest_remedy
+from antiphon.transports.http.client.error_replies import (
+    REFUSING,
+    UNUSABLE,
+    Credentials,
+    HttpFailure,
+    Pause,
+    RequestCredentials,
+    suggest_remedy,
+)
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
 

@@ -15,8 +15,14 @@ from antiphon.errors import ConnectionClosed, InvalidRequest
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Denied, Gate, HttpRefusal, check_unambiguous
 from antiphon.transports.http.server import asgi
-from antiphon.transports.http.server.entrance import document_at, schedule_expiry, send_document
-from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
+from antiphon.transports.http.server.entrance import (
+    CheckToken,
+    Guard,
+    TokenCheck,
+    document_at,
+    schedule_expiry,
+    send_document,
+)
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
 

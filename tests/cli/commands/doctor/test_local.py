@@ -8,7 +8,7 @@ import pytest
 from antiphon.cli.commands.doctor import local as checks
 from antiphon.cli.commands.doctor.local import DoctorFinding, check_installation
 from antiphon.host import MemoryStore
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 
 from antiphon.host import Queue
 from antiphon.host.store import open_store
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.web.site import ARMING
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, ROOT, environment

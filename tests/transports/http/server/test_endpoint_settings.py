@@ -9,7 +9,7 @@ import pytest
 
 from antiphon import Client, Server
 from antiphon.errors import AntiphonError, ConfigError
-from antiphon.transports.http.server.endpoint_settings import server_context
+from antiphon.transports.http.server.entrance import server_context
 from tests.support.certificates import write_certificate
 from tests.support.network import Bare, let_time_pass, listening, until
 

@@ -9,8 +9,7 @@ import pytest
 from antiphon.protocol.http.sse import EventParser
 from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.event_store import EventCursor, MemoryEventStore
-from antiphon.transports.http.server.event_stream_response import ResponseStream
-from antiphon.transports.http.server.sse_response import Carrier
+from antiphon.transports.http.server.sse_response import Carrier, ResponseStream
 from tests.transports.http.server.driver import Response, scope_of
 
 

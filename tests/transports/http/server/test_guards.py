@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.transports.http.server.guards import Guard, TokenCheck
+from antiphon.transports.http.server.entrance import Guard, TokenCheck
 from tests.transports.http.server.driver import ACCEPT, Open, ask, closing, post, scope_of
 from tests.transports.http.server.fakes import Bench, modern, modern_headers
 

@@ -7,10 +7,9 @@ import asyncio
 import pytest
 
 from antiphon.transports.http.server.asgi import Http
-from antiphon.transports.http.server.endpoint_settings import EndpointSettings
-from antiphon.transports.http.server.event_stream_response import ResponseStream
+from antiphon.transports.http.server.entrance import EndpointSettings
 from antiphon.transports.http.server.post_exchange import Exchange
-from antiphon.transports.http.server.sse_response import Carrier
+from antiphon.transports.http.server.sse_response import Carrier, ResponseStream
 from tests.transports.http.server.driver import Response, begin, closing, listen, post, scope_of
 from tests.transports.http.server.fakes import Bench, call, initialize, modern, modern_headers
 

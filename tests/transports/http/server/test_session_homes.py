@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from antiphon.transports.http.server.session_homes import OneProcess
+from antiphon.transports.http.server.sessions import OneProcess
 from tests.transports.http.server.driver import ask, closing, post
 from tests.transports.http.server.fakes import Bench, call, initialize
 

@@ -28,8 +28,7 @@ from antiphon.host.checks.redact import mask_text
 from antiphon.host.config.toml_files import config_paths
 from antiphon.host.store.chain import RecordSearch, Step
 from antiphon.host.store.store_location import state_folder
-from antiphon.machine.files import open_replacement
-from antiphon.machine.toml import parse_toml
+from antiphon.machine.files import open_replacement, parse_toml
 from antiphon.wire.revisions import REVISIONS
 
 _REMOVED = "(removed)"

@@ -23,7 +23,7 @@ from antiphon.host.providers.base import missing_key
 from antiphon.host.store import MemoryStore, usual_store
 from antiphon.host.store.store_location import state_folder
 from antiphon.host.terminal.tty import find_terminal
-from antiphon.machine.extras import describe_install
+from antiphon.machine.public_names import describe_install
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 

@@ -20,8 +20,7 @@ from aiohttp import ClientResponse, ClientSession
 
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
-from antiphon.transports.http.client.credentials import Credentials, Pause
-from antiphon.transports.http.client.error_replies import HttpFailure, SessionGone
+from antiphon.transports.http.client.error_replies import Credentials, HttpFailure, Pause, SessionGone
 from antiphon.transports.http.client.http_request import CONNECT_TIMEOUT, Web, check_url, new_session
 from antiphon.transports.http.client.line import (
     ClientLine,

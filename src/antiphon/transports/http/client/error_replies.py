@@ -1,4 +1,4 @@
-"""Error replies for failures of HTTP, and how to recognise them.
+"""Error replies for failures of HTTP, how to recognise them, and the credentials that a request is sent with.
 
 A failure becomes an error reply to the request that failed, made here, so that it is handled like any reply and raised
 as a ``PeerError``. Its code is the HTTP status, or one of the three below, none of which JSON-RPC reserves.
@@ -6,12 +6,60 @@ as a ``PeerError``. Its code is the HTTP status, or one of the three below, none
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, cast, runtime_checkable
 
 from antiphon.errors import ConnectionClosed, PeerError
-from antiphon.transports.http.client.credentials import REFUSING
 from antiphon.wire.envelope import ErrorObject, RequestId, error_frame, from_wire
+
+REFUSING = (401, 403)
+"""Statuses of a request whose credentials were missing or not sufficient, so that it was not carried out."""
+
+Pause = Callable[[], AbstractContextManager[None]]
+"""Returns a context manager that stops the deadlines of a connection: a person may take minutes to sign in."""
+
+
+class RequestCredentials(Protocol):
+    """The credentials of one request, and of its repetitions."""
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """Return the headers with the credentials, made anew for each attempt; none for another origin."""
+        ...
+
+    async def refused(self, status: int, headers: Mapping[str, str], lines: Sequence[str], *, ask: bool) -> bool:
+        """Handle a refusal: renew the token or sign in. Return whether to send the request again.
+
+        Raises:
+            Unauthorized: nothing helps; the message says why.
+        """
+        ...
+
+    def answered(self, headers: Mapping[str, str]) -> None:
+        """Note what the headers of a response say, whatever its status."""
+        ...
+
+    def why(self, status: int) -> str | None:
+        """Say why a request that was refused was not sent again, if there is more to say than the status."""
+        ...
+
+
+class Credentials(Protocol):
+    """The credentials for one server."""
+
+    def begin(self) -> RequestCredentials:
+        """Return the credentials of a new request."""
+        ...
+
+
+@runtime_checkable
+class WatchesConnections(Protocol):
+    """Credentials that depend on the address of the server."""
+
+    def connects(self, address: str) -> None:
+        """Note that the server is being connected to, without a proxy."""
+        ...
+
 
 UNREACHABLE = 1
 """No connection could be made, so the request was not sent."""

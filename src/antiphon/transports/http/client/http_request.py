@@ -25,8 +25,18 @@ from multidict import istr
 from yarl import URL
 
 from antiphon.errors import AntiphonError, ConfigError, Unauthorized
-from antiphon.transports.http.client import credentials
-from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, first_line
+from antiphon.transports.http.client.error_replies import (
+    BROKEN,
+    REFUSING,
+    UNREACHABLE,
+    UNUSABLE,
+    Credentials,
+    HttpFailure,
+    Pause,
+    RequestCredentials,
+    WatchesConnections,
+    first_line,
+)
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to connect, including TLS. Calls have a deadline of their own; this one distinguishes a dead host from a slow
@@ -117,7 +127,7 @@ def new_session(
     proxy: str | None = None,
     trust_env: bool = False,
     middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
-    access: credentials.Credentials | None = None,
+    access: Credentials | None = None,
 ) -> aiohttp.ClientSession:
     """Make the aiohttp session of one channel; ``access`` may watch its connections.
 
@@ -127,7 +137,7 @@ def new_session(
 
     def open_socket(target: tuple[Any, ...]) -> socket.socket:
         family, kind, protocol, _, address = target
-        if isinstance(access, credentials.WatchesConnections) and proxy is None:
+        if isinstance(access, WatchesConnections) and proxy is None:
             access.connects(str(address[0]))
         return socket.socket(family, kind, protocol)
 
@@ -163,8 +173,8 @@ class Web:
         headers: Mapping[str, str] | None = None,
         *,
         connect_timeout: float = CONNECT_TIMEOUT,
-        access: credentials.Credentials | None = None,
-        pause: credentials.Pause = nullcontext,
+        access: Credentials | None = None,
+        pause: Pause = nullcontext,
     ) -> None:
         self.url = url
         """Where requests are sent; a redirect within the origin changes it."""
@@ -208,7 +218,7 @@ class Web:
 
     async def _admit_caller(
         self,
-        entry: credentials.RequestCredentials,
+        entry: RequestCredentials,
         method: str,
         headers: Mapping[str, str],
         data: bytes | None,
@@ -219,13 +229,11 @@ class Web:
         while True:
             response = await self._follow_redirects(method, headers, data, url, entry)
             entry.answered(response.headers)
-            if response.status not in credentials.REFUSING or not await self._let_in(entry, response, ask=ask):
+            if response.status not in REFUSING or not await self._let_in(entry, response, ask=ask):
                 return response
             response.release()
 
-    async def _let_in(
-        self, entry: credentials.RequestCredentials, response: aiohttp.ClientResponse, *, ask: bool
-    ) -> bool:
+    async def _let_in(self, entry: RequestCredentials, response: aiohttp.ClientResponse, *, ask: bool) -> bool:
         """Do what it takes to be let in, and tell whether to send the request again."""
         status = response.status
         lines = response.headers.getall("WWW-Authenticate", [])
@@ -248,7 +256,7 @@ class Web:
             raise HttpFailure.not_let_in(self.where, status, why)
         return again
 
-    async def _credentials(self, entry: credentials.RequestCredentials, method: str, target: URL) -> Mapping[str, str]:
+    async def _credentials(self, entry: RequestCredentials, method: str, target: URL) -> Mapping[str, str]:
         try:
             return await entry.headers(method, str(target.with_user(None)))
         except Unauthorized as error:
@@ -263,7 +271,7 @@ class Web:
         headers: Mapping[str, str],
         data: bytes | None,
         url: URL | None,
-        entry: credentials.RequestCredentials | None = None,
+        entry: RequestCredentials | None = None,
     ) -> aiohttp.ClientResponse:
         target = url or self.url
         for _ in range(_MAX_REDIRECTS):

@@ -31,12 +31,10 @@ from antiphon.protocol.http.rules import Gate, HttpRefusal
 from antiphon.protocol.salvage import read_list, recover_id, salvage_reply
 from antiphon.transports.http.server import asgi, entrance
 from antiphon.transports.http.server.body import MAX_BATCH, read_body, serve_batch
-from antiphon.transports.http.server.endpoint_settings import EndpointSettings
+from antiphon.transports.http.server.entrance import CheckToken, EndpointSettings, Guard, TokenCheck
 from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
-from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
-from antiphon.transports.http.server.session_homes import OneProcess, SessionHomes
-from antiphon.transports.http.server.sessions import Sessions, end_session
+from antiphon.transports.http.server.sessions import OneProcess, SessionHomes, Sessions, end_session
 from antiphon.transports.http.server.stateless import Connect, Stateless
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, split_batch

@@ -15,7 +15,7 @@ from antiphon.channel import Frame
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.transports.http.server.asgi import Http, Message, send_empty
-from antiphon.transports.http.server.endpoint_settings import EndpointSettings
+from antiphon.transports.http.server.entrance import EndpointSettings
 from antiphon.transports.http.server.legacy_session import LegacyExchange, LegacySession, find_cancelled_id
 from antiphon.wire.envelope import Envelope
 

@@ -1,22 +1,199 @@
-"""The result of a ``Gate`` as HTTP: admits or refuses requests, and serves public documents.
+"""The guards of an HTTP endpoint and their bounds: other pages are refused, a ``Gate`` admits or refuses requests.
 
-Used for Streamable HTTP, HTTP+SSE, and the opening of a WebSocket. The gate checks tokens.
-``answers_page`` and ``send_preflight`` have the headers by which a browser lets a page read the response (CORS,
-fetch.spec.whatwg.org): always for its own origin, never for ``*``. ``guards`` refuses other pages before this.
+Used for Streamable HTTP, HTTP+SSE, and the opening of a WebSocket. The gate checks tokens, and names the public
+documents that are served. ``answers_page`` and ``send_preflight`` have the headers by which a browser lets a page read
+the response (CORS, fetch.spec.whatwg.org): always for its own origin, never for ``*``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
+import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
-from antiphon.errors import InsufficientScope, InvalidRequest, TemporarilyUnavailable
+from antiphon.channel import MAX_FRAME
+from antiphon.errors import ConfigError, InsufficientScope, InvalidRequest, TemporarilyUnavailable
+from antiphon.machine.loopback import LOOPBACK
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http.rules import Denied, Gate, HeaderPair, HttpRefusal
+from antiphon.protocol.http.rules import Admitted, Denied, Gate, HeaderPair, Headers, HttpRefusal
 from antiphon.transports.http.server.asgi import Http, send_denial, send_empty, send_json, send_refusal
+
+CheckToken = Callable[[str], "Awaitable[str | Caller | None] | str | Caller | None"]
+"""Returns whom a bearer token stands for: the name of a principal, or a ``Caller``, which also has scopes and claims.
+Any other value, such as ``None`` or an empty text, refuses the request."""
+
+log = logging.getLogger(__name__)
+
+
+class Guard:
+    """Checks ``Host`` and ``Origin``.
+
+    ``hosts``: names (any port) or ``name:port``; ``origins``: ``scheme://host`` (any port if the host is a loopback
+    name or the entry ends in ``:*``). ``*`` allows all. ``None`` allows the loopback names.
+    """
+
+    def __init__(self, hosts: Sequence[str] | None = None, origins: Sequence[str] | None = None) -> None:
+        names = LOOPBACK if hosts is None else hosts
+        # Compared as bytes, as they arrive.
+        self._hosts = frozenset(each.lower().encode("latin-1", "backslashreplace") for each in names)
+        self._origins = None if origins is None else frozenset(each.lower() for each in origins)
+
+    def check(self, headers: Headers) -> HttpRefusal | None:
+        """Refuse requests with a foreign host or from a foreign page (403)."""
+        if not self.is_allowed_host(headers):
+            return HttpRefusal(403, InvalidRequest("Host not allowed"))
+        origin = headers.get(b"origin")
+        if origin is not None and not self._is_allowed_origin(origin):
+            return HttpRefusal(403, InvalidRequest("Origin not allowed"))
+        return None
+
+    def is_allowed_host(self, headers: Headers) -> bool:
+        """Tell whether a request names a host that is served, with any port unless one is part of the name."""
+        host = headers.get(b"host", b"").lower()
+        name, colon, port = host.rpartition(b":")
+        if colon and name in self._hosts and port.isdigit():
+            return True
+        return host in self._hosts or b"*" in self._hosts
+
+    def _is_allowed_origin(self, origin: bytes) -> bool:
+        text = origin.decode("latin-1").lower()
+        scheme, _, authority = text.partition("://")
+        bare = _without_port(authority)
+        if self._origins is None:
+            return scheme in {"http", "https"} and bare in LOOPBACK
+        return "*" in self._origins or text in self._origins or f"{scheme}://{bare}:*" in self._origins
+
+
+def _without_port(authority: str) -> str:
+    name, colon, port = authority.rpartition(":")
+    return name if colon and port.isdecimal() else authority
+
+
+_UNKNOWN = Denied(HttpRefusal(401, InvalidRequest("Unauthorized")), ((b"www-authenticate", b"Bearer"),))
+
+
+class TokenCheck:
+    """Checks bearer tokens by a function of the application: a ``Gate`` without an issuer."""
+
+    def __init__(self, check: CheckToken) -> None:
+        self._check = check
+        self._warned = False
+
+    def known(self, method: str, path: str, headers: Headers) -> Caller | None:
+        """Remember nobody: the hook decides each time."""
+        return None
+
+    async def admit(self, method: str, path: str, headers: Headers) -> Admitted | Denied:
+        """Admit a request for which the hook returns a name or a caller."""
+        caller = await self.caller(headers)
+        return _UNKNOWN if caller is None else Admitted(caller)
+
+    def challenge(self, scopes: Collection[str]) -> tuple[HeaderPair, ...]:
+        """Say that a token does not allow it; where to get another one is not known here."""
+        return ((b"www-authenticate", b'Bearer error="insufficient_scope", scope="%b"' % _list_scopes(scopes)),)
+
+    def documents(self) -> Mapping[str, bytes]:
+        """Offer none."""
+        return {}
+
+    async def caller(self, headers: Headers) -> Caller | None:
+        """Return the caller of this request, or ``None``, which is answered with 401."""
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not token:
+            return None
+        try:
+            found = self._check(token.strip().decode("ascii"))
+        except UnicodeDecodeError:
+            return None
+        principal: object = await found if inspect.isawaitable(found) else found
+        if isinstance(principal, Caller) and principal.principal:
+            return principal
+        if isinstance(principal, str) and principal:
+            return Caller(principal)
+        if principal and not self._warned:
+            self._warned = True
+            log.error(
+                "check_token= returned %s, which is no principal: return its name, a Caller or None; nobody is let in",
+                type(principal).__name__,
+            )
+        return None
+
+
+def _list_scopes(scopes: Collection[str]) -> bytes:
+    return " ".join(sorted(scopes)).encode("ascii", "ignore").replace(b'"', b"").replace(b"\\", b"")
+
+
+class EndpointSettings(Struct, frozen=True, kw_only=True):
+    """Limits and times; the defaults suit a server on the user's machine as well as one behind a proxy."""
+
+    max_body: int = MAX_FRAME
+    """Most bytes of one POST."""
+    body_timeout: float = 30.0
+    """Seconds within which a body must have arrived."""
+    idle_timeout: float = 1800.0
+    """Seconds without a request after which a session ends."""
+    max_sessions: int = 10_000
+    max_open: int = 5_000
+    """Most requests and streams open at once, on all connections together."""
+    keep_alive: float = 15.0
+    """Seconds of silence on a stream after which a comment is sent. Proxies time out after 30 s or more."""
+    patience: float = 5.0
+    """Seconds a request may take before its response begins as a stream, so that it can be kept alive."""
+    stateless: bool = False
+    """Keep no sessions: a legacy message is served by itself, wherever it comes, and nothing is asked of its client."""
+    health: bool = False
+    """Answer GET ``/healthz`` and ``/readyz``."""
+    json_only: bool = False
+    """Answer requests with JSON only: a handler can then neither notify nor ask the client during a call."""
+
+
+def server_context(cert: str | Path, key: str | Path | None = None, password: str | None = None) -> ssl.SSLContext:
+    """Make the TLS context of a server: TLS 1.2 or newer, HTTP/1.1.
+
+    ``cert``: a PEM file with the server's certificate first, then its chain. ``key``: a PEM file; by default the key is
+    in ``cert``. ``password``: of an encrypted key; nobody is asked for it at the terminal.
+
+    Raises:
+        ConfigError: a file is missing or cannot be read, or key and certificate do not belong together.
+    """
+    for each in (cert, key):
+        if each is not None and not Path(each).is_file():
+            raise ConfigError(f"TLS: no such file: {each}")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.set_alpn_protocols(["http/1.1"])
+    asked: list[bool] = []
+
+    def give() -> str:
+        asked.append(True)
+        return password or ""
+
+    try:
+        context.load_cert_chain(cert, key, give)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"TLS: {_describe_problem(error, cert, key, needs_password=bool(asked))}") from None
+    return context
+
+
+def _describe_problem(
+    error: OSError | ValueError, cert: str | Path, key: str | Path | None, *, needs_password: bool
+) -> str:
+    reason = getattr(error, "reason", None)
+    if reason == "KEY_VALUES_MISMATCH":
+        return f"the key in {key or cert} does not belong to the certificate in {cert}"
+    if needs_password:
+        return f"the key in {key or cert} is encrypted, and the password is missing or wrong"
+    if isinstance(error, ssl.SSLError):
+        where = cert if key is None else f"{cert} or {key}"
+        return f"{where} holds no certificate and key in PEM form"
+    return str(error)
+
 
 _NOT_READ = HttpRefusal(405, InvalidRequest("Method not allowed"))
 _READ: tuple[HeaderPair, ...] = ((b"cache-control", b"public, max-age=300"),)

@@ -15,10 +15,8 @@ from msgspec import Struct
 from antiphon.channel import Frame
 from antiphon.protocol.http.rules import HeaderPair, status_of
 from antiphon.transports.http.server.asgi import Http, send_empty, send_json
-from antiphon.transports.http.server.endpoint_settings import EndpointSettings
-from antiphon.transports.http.server.entrance import make_challenge
-from antiphon.transports.http.server.event_stream_response import ResponseStream
-from antiphon.transports.http.server.sse_response import Carrier
+from antiphon.transports.http.server.entrance import EndpointSettings, make_challenge
+from antiphon.transports.http.server.sse_response import Carrier, ResponseStream
 
 _UNWATCHED = 0.05
 """Seconds a handler may wait before the connection is watched; a reply before that saves the task."""

@@ -18,7 +18,7 @@ from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.transports.http.server import asgi, entrance
 from antiphon.transports.http.server.body import read_body
-from antiphon.transports.http.server.guards import Guard
+from antiphon.transports.http.server.entrance import Guard
 from antiphon.wire.envelope import encode_value
 
 log = logging.getLogger("antiphon.server")

@@ -16,8 +16,7 @@ from antiphon.channel import Channel, Frame, Oversized, Peer
 from antiphon.errors import ConnectionClosed
 from antiphon.protocol.http.rules import status_of
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty
-from antiphon.transports.http.server.endpoint_settings import EndpointSettings
-from antiphon.transports.http.server.entrance import schedule_expiry
+from antiphon.transports.http.server.entrance import EndpointSettings, schedule_expiry
 from antiphon.transports.http.server.post_exchange import Exchange
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, RequestId
