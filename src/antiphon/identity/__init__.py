@@ -6,6 +6,6 @@
 from __future__ import annotations
 
 from antiphon.identity.command_lines import command_of, identity_of, launch_of
-from antiphon.identity.pins import may_download
+from antiphon.identity.command_lines import may_download
 
 __all__ = ["command_of", "identity_of", "launch_of", "may_download"]

@@ -1,8 +1,10 @@
 """What a command line would run: program, script, arguments, and the variables and folder that determine the code.
 
 Reads a command line as the operating system and common interpreters do, so that a server is identified by what runs and
-not by how it is written. It examines files and starts none. ``wire.origin`` computes hashes of the result; ``pins``
-tells whether a package has an exact version.
+not by how it is written. It examines files and starts none. ``wire.origin`` computes hashes of the result.
+
+Owns the syntax of ``npx``, ``uvx`` and similar programs, and of those that run images of containers, too: it states
+whether a package has an exact version.
 
 Where a command line cannot be read with certainty (an unknown option, a wrapper), the folder counts as well: at worst a
 person is asked once more.
@@ -15,29 +17,134 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.identity.pins import BEGINNINGS, is_pinned, runner_of, without_version
 from antiphon.wire.origin import Launch, identify_target
 
-_CHOOSES_CODE = re.compile(
-    r"(PATH|PATHEXT|HOME|USERPROFILE|APPDATA|LOCALAPPDATA|COMSPEC|SHELL|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|IFS|ZDOTDIR"
-    r"|BASH_FUNC_.*|MAKE\w*|GNUMAKEFLAGS|JUST_\w+|NIX_\w+|COMPOSE_\w+|COMPOSER\w*|GRADLE_\w+|MAVEN_\w+|M2_\w+|MIX_\w+"
-    r"|ERL_\w+|ELIXIR_\w+|TCL\w*|PSModulePath|PIXI_\w+|RYE_\w+|TOX_\w+|DIRENV_\w+"
-    r"|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
-    r"|PYTHON\w*|VIRTUAL_ENV|CONDA\w*|PYENV\w*|UV_\w+|PIP_\w+|PIPX_\w+|POETRY_\w+|PDM_\w+|HATCH_\w+|__PYVENV_LAUNCHER__"
-    r"|NODE_\w+|NPM_CONFIG_.*|NPX_\w+|NVM_\w+|FNM_\w+|VOLTA_\w+|YARN_\w+|PNPM_\w+|COREPACK_\w+|TS_NODE_\w+|TSX_\w+"
-    r"|BUN_\w+|DENO_\w+"
-    r"|LD_\w+|DYLD_\w+|GCONV_PATH|LIBPATH|SHLIB_PATH|OPENSSL_CONF|OPENSSL_MODULES|OPENSSL_ENGINES"
-    r"|JAVA_\w+|_JAVA_OPTIONS|JDK_\w+|CLASSPATH|RUBY\w*|GEM_\w+|BUNDLE_\w+|RBENV_\w+|PERL\w*|LUA_\w+|PHPRC|PHP_\w+"
-    r"|GO\w+|CARGO_\w+|RUST\w+|DOTNET_\w+|COMPLUS_\w+|CORECLR_\w+|COR_\w+|R_\w+|JULIA_\w+"
-    r"|XDG_CONFIG_HOME|XDG_CONFIG_DIRS|XDG_DATA_HOME|XDG_DATA_DIRS|XDG_CACHE_HOME|GIT_\w+|DOCKER_\w+|ASDF_\w+|MISE_\w+)",
-    re.IGNORECASE if os.name == "nt" else 0,
+
+class _Syntax(Struct, frozen=True):
+    """The syntax of a package runner such as ``npx``."""
+
+    beginnings: tuple[str, ...]
+    """Words that begin a run of a package that may first be downloaded."""
+    alone: frozenset[str]
+    """Options that take no further word."""
+    with_package: frozenset[str]
+    """Options whose argument is a package; all but ``--with`` name what to download instead of the command's name."""
+    exact: str
+    """A package with exactly one version: for npm ``name@1.2.3``, for Python ``name==1.2.3``, or a full commit hash."""
+    with_word: frozenset[str] = frozenset()
+    """Options whose argument is not a package."""
+
+
+class _Tables(Struct, frozen=True):
+    """The tables of ``command_lines.json``."""
+
+    variables: tuple[str, ...]
+    """Variables that make a loader, an interpreter, a package runner or a shell run something else."""
+    folder_runners: frozenset[str]
+    """Programs that search the current folder for what to run."""
+    node_flags: frozenset[str]
+    """Options of Node that take no further word and do not change which code runs."""
+    package_runners: dict[str, _Syntax]
+
+
+_TABLES = msgspec.json.decode(Path(__file__).with_name("command_lines.json").read_bytes(), type=_Tables)
+_RUNNERS = {
+    tuple(words.split()): kind for kind, syntax in _TABLES.package_runners.items() for words in syntax.beginnings
+}
+_WRAPPED = 4
+"""Number of words at the beginning of a command line in which a runner is looked for."""
+_LOCAL = re.compile(r"(?:\.{0,2}[/\\]|~|[A-Za-z]:[/\\]|file:).*")
+"""A package on this disk; its location is part of the identity."""
+_VERSIONED = re.compile(r"(?P<name>(?:@[\w.~-]+/)?[\w.~-]+(?:\[[\w,.-]*\])?)(?:@|==|>=|<=|~=|>|<|!=)[^/]*")
+
+
+_CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
+"""Programs that run images."""
+_RUN = (("run",), ("create",), ("container", "run"), ("container", "create"))
+"""The words of such a program that run an image, which may first be downloaded."""
+BEGINNINGS = _CONTAINERS | {beginning[0] for beginning in _RUNNERS}
+"""The first words of all command lines that may download; ``is_pinned`` is true of any other."""
+_IMAGE_ALONE = re.compile(
+    r"-[itdPq]+|--(?:interactive|tty|detach|rm|init|privileged|read-only|publish-all|quiet|no-healthcheck)"
 )
-"""Variables that make a loader, an interpreter, a package runner or a shell run something else."""
+"""Options of such programs that take no further word."""
+_DIGEST = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")
+"""An image that is the same for ever; a tag may be moved."""
+
+
+def runner_of(words: Sequence[str]) -> str | None:
+    """Return whose syntax a package runner follows (npx, uvx or pipx), or ``None`` if these words start none."""
+    for beginning, kind in _RUNNERS.items():
+        if tuple(words[: len(beginning)]) == beginning:
+            return kind
+    return None
+
+
+def may_download(words: Sequence[str]) -> bool:
+    """Return whether a command line may download a package or image first, also behind ``cmd /c`` or ``env``."""
+    for at in range(min(len(words), _WRAPPED)):
+        program = PurePath(words[at]).stem
+        if program in _CONTAINERS or runner_of([program, *words[at + 1 :]]) is not None:
+            return True
+    return False
+
+
+def is_pinned(words: Sequence[str]) -> bool:
+    """Return whether every package has an exact version; not if an unknown option may hide a package."""
+    if words and words[0] in _CONTAINERS:
+        return _is_digest(words[1:])
+    kind = runner_of(words)
+    if kind is None:
+        return True
+    syntax = _TABLES.package_runners[kind]
+    start = next(len(beginning) for beginning in _RUNNERS if tuple(words[: len(beginning)]) == beginning)
+    packages: list[str] = []
+    is_named = False
+    at = start
+    while at < len(words):
+        option, equals, value = words[at].partition("=")
+        if option in syntax.with_package:
+            at += not equals
+            packages.append(value if equals else "".join(words[at : at + 1]))
+            is_named = is_named or (option != "--with" and not (kind == "uvx" and option == "-w"))
+        elif option in syntax.with_word:
+            at += not equals
+        elif words[at].startswith("-") and words[at] != "--":
+            if words[at] not in syntax.alone:
+                return False
+        elif words[at] != "--":
+            packages += [] if is_named else [words[at]]
+            break
+        at += 1
+    return bool(packages) and all(re.fullmatch(syntax.exact, one) or _LOCAL.fullmatch(one) for one in packages)
+
+
+def _is_digest(words: Sequence[str]) -> bool:
+    """Return whether these words run an image that is named by its digest, and nothing else that could change."""
+    start = next((len(run) for run in _RUN if tuple(words[: len(run)]) == run), None)
+    if start is None:
+        # It starts an existing container, or what a compose file says.
+        return False
+    at = start
+    while at < len(words) and words[at].startswith("-"):
+        # An unknown option is taken to need the next word. At worst that was the image, which then counts as unpinned.
+        at += 1 if "=" in words[at] or _IMAGE_ALONE.fullmatch(words[at]) else 2
+    return at < len(words) and _DIGEST.fullmatch(words[at]) is not None
+
+
+def without_version(word: str) -> str:
+    """Remove the version from a word that may name a package."""
+    found = _VERSIONED.fullmatch(word)
+    return found["name"] if found else word
+
+
+_CHOOSES_CODE = re.compile("|".join(_TABLES.variables), re.IGNORECASE if os.name == "nt" else 0)
 _ANY_CASE = re.compile(r"npm_config_.*|(?:\w+_)?proxy|\w+_(?:base_?url|api_base|endpoint(?:_url)?)", re.IGNORECASE)
 """Variables that programs read in any case: settings of npm, and those that send requests through or to another host,
 such as ``HTTPS_PROXY`` and ``OPENAI_BASE_URL``."""
@@ -52,65 +159,6 @@ _INTERPRETER = re.compile(
 )
 _VERSION = re.compile(r"(?<![0-9.])(?P<major>v?\d+)(?:\.\d+){1,2}(?![0-9.])")
 """The version in a folder of a version manager: ``v22.11.0``, ``cpython-3.12.1-linux``."""
-_FOLDER_RUNNERS = frozenset(
-    [
-        "make",
-        "just",
-        "task",
-        "npm",
-        "yarn",
-        "pnpm",
-        "bun",
-        "deno",
-        "cargo",
-        "go",
-        "uv",
-        "poetry",
-        "pipenv",
-        "pdm",
-        "hatch",
-        "rye",
-        "pixi",
-        "bundle",
-        "rake",
-        "gradle",
-        "gradlew",
-        "mvn",
-        "mix",
-        "dotnet",
-        "nix",
-        "nix-shell",
-        "devbox",
-        "flox",
-        "direnv",
-        "mise",
-        "asdf",
-        "tox",
-        "nox",
-        "docker-compose",
-        "ant",
-        "bazel",
-        "bazelisk",
-        "cabal",
-        "clj",
-        "clojure",
-        "composer",
-        "dotenvx",
-        "lein",
-        "mvnw",
-        "ninja",
-        "nodemon",
-        "nx",
-        "pants",
-        "sbt",
-        "stack",
-        "swift",
-        "turbo",
-        "vite-node",
-        "zig",
-    ]
-)
-"""Programs that search the current folder for what to run."""
 _LOOK_HERE = frozenset(["lua", "php", "java", "Rscript", "tsx", "ts-node"])
 """Interpreters that search the current folder for modules, classes or settings, wherever their script is."""
 _SYSTEM_WRAPPERS = frozenset(["env", "/usr/bin/env", "/bin/env"])
@@ -119,24 +167,6 @@ _SHIMS = (".python-version", ".node-version", ".nvmrc", ".ruby-version", ".tool-
 """Files in which pyenv and similar tools find the version that their wrappers run."""
 _NODE_FILES = ("node_modules", ".npmrc", "bunfig.toml", ".yarnrc.yml", "pnpm-workspace.yaml")
 """Files and folders that determine where packages of Node come from."""
-_FLAGS: Mapping[str, frozenset[str]] = {
-    "node": frozenset(
-        [
-            "--no-warnings",
-            "--enable-source-maps",
-            "--trace-warnings",
-            "--no-deprecation",
-            "--trace-deprecation",
-            "--inspect",
-            "--experimental-strip-types",
-            "--experimental-transform-types",
-            "--use-system-ca",
-            "--use-openssl-ca",
-        ]
-    ),
-    "python": frozenset(),
-}
-"""Options that take no further word and do not change which code runs."""
 
 
 class _Place(Struct, frozen=True):
@@ -375,7 +405,7 @@ def _read_node(name: str, words: Sequence[str], place: _Place) -> _ReadArguments
             value = value if equals else "".join(words[at + 1 : at + 2])
             folder = folder if Path(value).is_absolute() else place.folder
             at += not equals
-        elif option not in _FLAGS["node"] and not option.startswith("--max-"):
+        elif option not in _TABLES.node_flags and not option.startswith("--max-"):
             # Code in the option itself, or an option that may take the next word: all words count
             # unchanged.
             return _ReadArguments(tuple(words), tuple(words), place.folder)
@@ -402,7 +432,7 @@ def _with_file(words: Sequence[str], at: int, place: _Place) -> _ReadArguments:
 def _any_program(name: str, words: Sequence[str], place: _Place) -> _ReadArguments:
     """Read the arguments of an unknown program: the folder counts if any word may name a file in it."""
     alike = tuple(_remove_folders(word, place) for word in words)
-    folder = place.folder if name in _FOLDER_RUNNERS else None
+    folder = place.folder if name in _TABLES.folder_runners else None
     # Before or after "run"; further on it may be an option of the server.
     at = 1 if words[:1] == ["run"] else 0
     if name == "uv" and list(words[at : at + 1]) == ["--directory"] and len(words) > at + 1:
@@ -416,7 +446,7 @@ def _any_program(name: str, words: Sequence[str], place: _Place) -> _ReadArgumen
 def _starts_here(word: str) -> bool:
     """Return whether a word may be a program that another one starts, and that searches the folder (``nice make``)."""
     name = _plain_name(word)
-    return name in _FOLDER_RUNNERS or _INTERPRETER.fullmatch(name) is not None
+    return name in _TABLES.folder_runners or _INTERPRETER.fullmatch(name) is not None
 
 
 def _may_name_file(word: str, place: _Place) -> bool:
