@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.identity.pins import is_pinned, runner_of, without_version
+from antiphon.identity.command_lines import is_pinned, runner_of, without_version
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

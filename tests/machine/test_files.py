@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.auth.client.fetch import ClientIdentity
 from antiphon.auth.client.file_store import FileLogins
 from antiphon.auth.client.grants import WorkloadIdentity
 from antiphon.auth.client.store import Registered
+from antiphon.auth.metadata import ClientIdentity
 from antiphon.cli.arguments import read_arguments, read_request
 from antiphon.cli.commands.audit.command import read_anchors, verify_file
 from antiphon.cli.commands.gateway import _has_servers

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from antiphon.host import Host
-from antiphon.model_api import access_tokens
-from antiphon.model_api.access_tokens import PeerProcess, Tokens, other_peers
+from antiphon.model_api import model_calls
+from antiphon.model_api.model_calls import PeerProcess, Tokens, other_peers
 from tests.model_api.served import door, who
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
@@ -97,7 +97,7 @@ async def test_process_is_looked_for_once_in_a_connection(monkeypatch):
         looked.append(pid)
         return set()
 
-    monkeypatch.setattr(access_tokens, "other_peers", other)
+    monkeypatch.setattr(model_calls, "other_peers", other)
     async with door(Host("echo", review="never")) as here, here.plain() as client:
         here.equipment.started(10)
         for _ in range(3):
@@ -113,7 +113,7 @@ async def test_connections_that_come_together_are_looked_for_together(monkeypatc
         looked.append(ports)
         return {3}
 
-    monkeypatch.setattr(access_tokens, "other_peers", other)
+    monkeypatch.setattr(model_calls, "other_peers", other)
     peer = PeerProcess()
     found = await asyncio.gather(*(peer.is_other(port, 80, 10) for port in (1, 2, 3, 3)))
     assert (found, looked) == ([False, False, True, True], [[1, 2, 3]])

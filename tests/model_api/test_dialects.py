@@ -12,7 +12,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsBas
 from openai.types.embedding_create_params import EmbeddingCreateParams
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
-from antiphon.model_api.dialects import embeddings_dialect
+from antiphon.model_api.dialects import chat
 from antiphon.model_api.dialects.chat import Chat
 from antiphon.model_api.dialects.members import (
     CHAT,
@@ -75,7 +75,7 @@ def test_members_have_the_fate_that_the_table_says(vendor: str):
 
 def test_user_of_embeddings_has_no_effect():
     """The only member of such a request that is noted; one that is new is named as well."""
-    read = embeddings_dialect.read_request({"model": "m", "input": "x", "user": "y", "input_type": "query"})
+    read = chat.read_embeddings({"model": "m", "input": "x", "user": "y", "input_type": "query"})
     assert read.noted == ("user", "input_type")
 
 

@@ -13,10 +13,10 @@ from antiphon.host import Host
 from antiphon.host.checks.redact import Redaction
 from antiphon.host.review.review import Deny
 from antiphon.model_api import json_body
-from antiphon.model_api.access_tokens import Tokens
 from antiphon.model_api.dialects.members import Failure
 from antiphon.model_api.json_body import MAX_VALUES, examine_json, read_json
 from antiphon.model_api.model_app import App
+from antiphon.model_api.model_calls import Tokens
 from antiphon.transports.http.server.asgi import Http
 from tests.host.asks import approve
 from tests.model_api.served import Slow, asked, door, who

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.transports.deadline import at_once_or_within
+from antiphon.machine.asyncio_tasks import at_once_or_within
 
 
 async def test_what_need_not_wait_is_done_at_once() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from antiphon.host import MemoryStore
 from antiphon.host.store.base import PageRow, Store
-from antiphon.web.page import ReviewPage
 from antiphon.web.page_guards import (
     COOKIE,
     CSP,
@@ -20,6 +19,7 @@ from antiphon.web.page_guards import (
     BrowserSession,
     PageAccess,
 )
+from antiphon.web.page_server import ReviewPage
 from tests.web.pages import Desk, desk, visitor
 
 

@@ -36,9 +36,9 @@ from antiphon.errors import (
     PeerError,
     RemoteProtocolError,
 )
+from antiphon.machine.asyncio_tasks import stop_timeout
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.client_session import ClientSession, is_modern_error
-from antiphon.transports.deadline import stop_timeout
 from antiphon.transports.http.client.error_replies import (
     has_session_gone,
     is_broken,

@@ -1,10 +1,16 @@
-"""Tasks of asyncio that outlive the function that starts them: held while they run, and ended."""
+"""Tasks of asyncio that outlive the function that starts them, held while they run, and ended; and deadlines.
+
+A deadline costs nothing if there is nothing to wait for, and one can be stopped while a person signs in.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, contextmanager
+from types import CoroutineType
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -29,3 +35,57 @@ async def end_tasks(*tasks: asyncio.Task[Any] | None) -> None:
         task.cancel()
     if running:
         await asyncio.wait(running)
+
+
+async def at_once_or_within(seconds: float, work: Awaitable[T]) -> T:
+    """Await ``work``, starting a timer only if it has to wait. Raises ``TimeoutError``.
+
+    Nearly every write fits into a buffer, and setting up ``asyncio.timeout`` would then take longer than the write.
+    """
+    if type(work) is not CoroutineType:
+        async with asyncio.timeout(seconds):
+            return await work
+    coroutine = cast("Coroutine[Any, Any, T]", work)
+    try:
+        pending = coroutine.send(None)
+    except StopIteration as done:
+        return cast("T", done.value)
+    async with asyncio.timeout(seconds):
+        return await _run_rest(coroutine, pending)
+
+
+@types.coroutine
+def _run_rest(work: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
+    while True:
+        try:
+            value = yield pending
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:
+            step, argument = work.throw, error
+        else:
+            step, argument = work.send, value
+        try:
+            pending = step(argument)
+        except StopIteration as done:
+            return cast("T", done.value)
+
+
+@contextmanager
+def stop_timeout(limit: asyncio.Timeout) -> Generator[None]:
+    """Stop a running timeout until the block has ended."""
+    clock = asyncio.get_running_loop().time
+    when, began = limit.when(), clock()
+    limit.reschedule(None)
+    try:
+        yield
+    finally:
+        limit.reschedule(None if when is None else when + clock() - began)
+
+
+@contextmanager
+def both_stopped(pause: Callable[[], AbstractContextManager[None]], limit: asyncio.Timeout) -> Generator[None]:
+    """Stop a timeout, and the deadlines that ``pause`` stops, until the block has ended."""
+    with pause(), stop_timeout(limit):
+        yield

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from antiphon.host.host import Host
-from antiphon.model_api.access_tokens import Tokens, protect_memory
 from antiphon.model_api.model_app import CROWDED, TRACED, App
+from antiphon.model_api.model_calls import Tokens, protect_memory
 from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits
 from antiphon.transports.http.server.shutdown import serve_embedded
 from antiphon.wire.origin import Equipment, Origin

@@ -18,15 +18,14 @@ from antiphon.host.budget import input_estimate
 from antiphon.host.host import Host
 from antiphon.host.providers.vectors import Embedded
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.model_api.access_tokens import Token, Tokens
-from antiphon.model_api.dialects import embeddings_dialect
+from antiphon.model_api.dialects import chat
 from antiphon.model_api.dialects.asked import DialectAnswer, DialectRequest, read_answer
 from antiphon.model_api.dialects.chat import Chat
 from antiphon.model_api.dialects.members import NO_RETRY, Failure, anthropic_error, openai_error
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
 from antiphon.model_api.json_body import EventStream, Writer, read_json
-from antiphon.model_api.model_calls import Answered, ModelCall, too_many
+from antiphon.model_api.model_calls import Answered, ModelCall, Token, Tokens, too_many
 from antiphon.protocol.http.rules import HeaderPair
 from antiphon.transports.http.server.asgi import Http, Receive, Scope, Send, send_json
 from antiphon.wire.origin import Origin
@@ -179,7 +178,7 @@ class App:
 
     async def _embed_texts(self, http: Http, token: Token) -> None:
         body = await read_json(http)
-        wanted = embeddings_dialect.read_request(body.members)
+        wanted = chat.read_embeddings(body.members)
         origin = _make_origin(token)
 
         async def make_vectors(call: ModelCall[Embedded]) -> Embedded:
@@ -189,7 +188,7 @@ class App:
         async with _wait_for_call(http, token, call) as gone:
             outcome = await _wait_for_outcome(call, gone)
             if outcome is not None:
-                pieces = embeddings_dialect.write_response(outcome, wanted)
+                pieces = chat.write_embeddings(outcome, wanted)
                 await _send_pieces(http, pieces, _make_note_header(wanted.noted))
                 call.end(was_delivered=True)
 

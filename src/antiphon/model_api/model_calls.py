@@ -3,15 +3,27 @@
 A person may take longer than a client waits. The client's retry then joins the open request, so that the person is not
 asked twice; and an answer that no connection has received is kept for a while. Owns the decision which request is a
 retry: equal requests that are not retries remain separate.
+
+Owns the tokens, too, that replace a vendor's key. A token is valid only for its process, and until that ends: a
+connection counts only if it comes from that process, or from one that it has started. This is no sandbox, because
+processes of one user have other ways to act for each other. On systems other than Linux the token alone counts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+import ctypes
+import hashlib
+import hmac
+import sys
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any, Generic, TypeVar
 
 from antiphon.model_api.dialects.members import Failure, failure_of
+from antiphon.wire.origin import Origin
 
 KEPT = 600.0
 """Seconds that a request is kept without a connection: ten minutes, as long as a review may take by default."""
@@ -186,3 +198,169 @@ class ModelCalls:
             call.timer.cancel()
         call.task.cancel()
         call.end(was_delivered=False)
+
+
+_PREFIX = "sk-antiphon-"
+"""Looks like a vendor's key, so that programs that mask keys, such as this one, mask tokens as well."""
+_BYTES = 32
+"""256 bits, so that no token can be guessed."""
+
+_PROC = Path("/proc")
+_SET_DUMPABLE = 4
+"""``PR_SET_DUMPABLE`` of ``linux/prctl.h``."""
+
+
+class Token:
+    """The access of one process. ``origin`` makes the origin of an ask, with the call that is open at that moment."""
+
+    def __init__(self, digest: bytes, origin: Callable[[], Origin]) -> None:
+        self.digest = digest
+        self.origin = origin
+        self.calls = ModelCalls()
+        self.peer = PeerProcess()
+        self.pid: int | None = None
+        """The process it was given to."""
+
+
+class Tokens:
+    """The tokens that are valid. Only their digests are kept."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[bytes, Token] = {}
+
+    def issue(self, origin: Callable[[], Origin]) -> tuple[str, Token]:
+        """Make a token; returns its text, which is kept nowhere else."""
+        text = _PREFIX + token_urlsafe(_BYTES)
+        token = Token(_compute_digest(text.encode()), origin)
+        self._tokens[token.digest] = token
+        return text, token
+
+    def find(self, given: bytes) -> Token | None:
+        """Return the token of a text. How long this takes reveals nothing about any token."""
+        digest = _compute_digest(given)
+        found = [token for token in self._tokens.values() if hmac.compare_digest(token.digest, digest)]
+        return found[0] if found else None
+
+    def revoke(self, token: Token) -> None:
+        """Forget a token, and withdraw what was asked with it."""
+        self._tokens.pop(token.digest, None)
+        token.calls.close()
+
+    def close(self) -> None:
+        """Revoke all tokens."""
+        for token in list(self._tokens.values()):
+            self.revoke(token)
+
+
+def _compute_digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).digest()
+
+
+def protect_memory() -> None:
+    """Keep other processes of the same user from reading the memory and the environment of this one, on Linux.
+
+    Its environment holds the vendors' keys, which servers must not get.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+class PeerProcess:
+    """Checks the connections that use one token. Those that come at the same time are checked together."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, asyncio.Future[bool]] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    async def is_other(self, port: int, ours: int, pid: int) -> bool:
+        """Return whether a connection comes from another process, as ``other_peers`` does for several."""
+        found = self._waiting.get(port)
+        if found is None:
+            found = self._waiting[port] = asyncio.get_running_loop().create_future()
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look(ours, pid), name="antiphon-peer-process")
+        # Another request of the same connection may wait for the same result.
+        return await asyncio.shield(found)
+
+    async def _look(self, ours: int, pid: int) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            others = await asyncio.to_thread(other_peers, list(waiting), ours, pid)
+            for port, found in waiting.items():
+                found.set_result(port in others)
+        self._looking = None
+
+
+def other_peers(ports: Collection[int], ours: int, pid: int, *, proc: Path = _PROC) -> set[int]:
+    """Return the connections that certainly come neither from the process ``pid`` nor from one that it has started.
+
+    ``ports`` are those of the other ends, ``ours`` that of this end. Where the tables can be read, a connection that is
+    not in them comes from a process that is gone. Reads as many small files as there are processes: call it in a
+    thread, once for each connection at most.
+    """
+    sought = _find_inodes(ports, ours, proc)
+    if sought is None:
+        return set()
+    # The other end has been closed: its process is gone, or wants no answer any more.
+    gone = {*ports} - sought.keys()
+    held: set[str] = set()
+    for each in _list_family(pid, proc):
+        sockets = _list_sockets(proc / str(each))
+        if sockets is None:
+            # Its files cannot be read, so any of the open connections may come from it.
+            return gone
+        held |= sockets
+    return gone | {port for port, inode in sought.items() if f"socket:[{inode}]" not in held}
+
+
+def _find_inodes(ports: Collection[int], ours: int, proc: Path) -> dict[int, str] | None:
+    """Return the sockets that are the other ends of open connections, by port; ``None`` if no table can be read."""
+    is_readable = False
+    ends = {f"{port:04X}": port for port in ports}
+    found: dict[int, str] = {}
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            lines = (proc / "net" / table).read_text().splitlines()[1:]
+            is_readable = True
+            for line in lines:
+                words = line.split()
+                port = ends.get(words[1].rpartition(":")[2]) if len(words) > 9 else None
+                if port is not None and words[2].endswith(f":{ours:04X}"):
+                    found.setdefault(port, words[9])
+    return found if is_readable else None
+
+
+def _list_family(pid: int, proc: Path) -> Iterator[int]:
+    """Yield a process, those below it, and those of the session that it leads."""
+    parents: dict[int, int] = {}
+    sessions: dict[int, int] = {}
+    for folder in proc.glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name of the program, in brackets, may hold anything.
+            words = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            parents[int(folder.name)], sessions[int(folder.name)] = int(words[1]), int(words[3])
+    for each in parents:
+        above = each
+        for _ in range(len(parents)):
+            if above == pid or sessions.get(above) == pid:
+                yield each
+                break
+            above = parents.get(above, 0)
+            if above == 0:
+                break
+
+
+def _list_sockets(folder: Path) -> set[str] | None:
+    """Return the sockets that a process has open; ``None`` if it hides its files, as a process with secrets may do."""
+    found: set[str] = set()
+    try:
+        for each in (folder / "fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.add(str(each.readlink()))
+    except PermissionError:
+        return None
+    except OSError:
+        # It has ended.
+        return found
+    return found

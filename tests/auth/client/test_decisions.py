@@ -16,11 +16,10 @@ from antiphon.auth.client.discovery import (
     make_default_metadata,
     resource_places,
 )
-from antiphon.auth.client.fetch import Answer, ClientIdentity
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.sign_in import choose_registration, registration_request
 from antiphon.auth.client.token_endpoint import choose_method, refusal_of
-from antiphon.auth.metadata import ServerMetadata
+from antiphon.auth.metadata import Answer, ClientIdentity, ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized
 
 ISSUER = "https://login.example"

@@ -12,10 +12,9 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
-from antiphon.auth.client.fetch import ClientIdentity
 from antiphon.auth.client.file_store import FileLogins
 from antiphon.auth.client.store import MAX_LOGINS, Document, Login, Registered
-from antiphon.auth.metadata import ServerMetadata
+from antiphon.auth.metadata import ClientIdentity, ServerMetadata
 from antiphon.errors import ConfigError
 
 

@@ -10,10 +10,10 @@ from joserfc.jwk import ECKey
 
 from antiphon.auth.challenge import ProofKey
 from antiphon.auth.client.authorization_code import Device
-from antiphon.auth.client.fetch import Answer, ClientIdentity, Unreachable
+from antiphon.auth.client.fetch import Unreachable
 from antiphon.auth.client.grants import ClientCredentials, EnterpriseManaged, JwtBearer, Wanted, WorkloadIdentity
 from antiphon.auth.client.token_endpoint import TokenEndpoint
-from antiphon.auth.metadata import ServerMetadata
+from antiphon.auth.metadata import Answer, ClientIdentity, ServerMetadata
 from antiphon.errors import Unauthorized
 
 ISSUER = "https://login.example"

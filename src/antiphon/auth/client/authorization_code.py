@@ -24,9 +24,8 @@ from msgspec import Struct
 from antiphon.auth.boundary import checked_address
 from antiphon.auth.challenge import hash_of
 from antiphon.auth.client.discovery import OFFLINE
-from antiphon.auth.client.fetch import Answer, Refused, TokenAnswer
 from antiphon.auth.client.grants import Wanted
-from antiphon.auth.metadata import ServerMetadata
+from antiphon.auth.metadata import Answer, Refused, ServerMetadata, TokenAnswer
 from antiphon.errors import ConfigError, Unauthorized
 
 MAX_ADDRESS = 16 * 1024

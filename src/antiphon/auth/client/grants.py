@@ -20,8 +20,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from antiphon.auth.client.fetch import ClientIdentity, Endpoint, TokenAnswer
-from antiphon.auth.metadata import ServerMetadata
+from antiphon.auth.metadata import ClientIdentity, Endpoint, ServerMetadata, TokenAnswer
 from antiphon.errors import Unauthorized
 from antiphon.machine.files import read_file
 

@@ -26,10 +26,11 @@ from yarl import URL
 from antiphon.auth.challenge import ProofKey
 from antiphon.auth.client.discovery import FoundServer
 from antiphon.auth.client.fetch import PATIENCE as REQUEST_PATIENCE
-from antiphon.auth.client.fetch import Fetch, Refused
+from antiphon.auth.client.fetch import Fetch
 from antiphon.auth.client.sign_in import login_of
 from antiphon.auth.client.store import Claim, Document, Login, LoginStore
 from antiphon.auth.client.token_endpoint import TokenEndpoint
+from antiphon.auth.metadata import Refused
 from antiphon.errors import Unauthorized
 from antiphon.machine.running_processes import find_start, identify_place, is_running
 

@@ -20,12 +20,12 @@ from antiphon.auth.boundary import checked_address, show_address
 from antiphon.auth.challenge import ALGORITHM, Challenge, ProofKey
 from antiphon.auth.client.authorization_code import AuthorizationCode, Receiver, open_browser
 from antiphon.auth.client.discovery import FoundServer, first_scopes, join_scopes
-from antiphon.auth.client.fetch import Answer, ClientIdentity, Fetch, Refused, TokenAnswer
+from antiphon.auth.client.fetch import Fetch
 from antiphon.auth.client.grants import Grant, Wanted
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Login, Registered
 from antiphon.auth.client.token_endpoint import TokenEndpoint, refusal_of
-from antiphon.auth.metadata import ServerMetadata
+from antiphon.auth.metadata import Answer, ClientIdentity, Refused, ServerMetadata, TokenAnswer
 from antiphon.errors import Unauthorized
 from antiphon.machine.loopback import is_loopback
 

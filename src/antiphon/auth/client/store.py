@@ -11,8 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from antiphon.auth.client.fetch import ClientIdentity
-from antiphon.auth.metadata import ServerMetadata
+from antiphon.auth.metadata import ClientIdentity, ServerMetadata
 
 T = TypeVar("T")
 

@@ -17,9 +17,9 @@ from yarl import URL
 
 from antiphon.auth.boundary import checked_address, make_printable
 from antiphon.auth.challenge import ProofKey
-from antiphon.auth.client.fetch import Answer, ClientIdentity, Fetch, Refused, TokenAnswer, open_fetch
+from antiphon.auth.client.fetch import Fetch, open_fetch
 from antiphon.auth.client.store import Login
-from antiphon.auth.metadata import ServerMetadata
+from antiphon.auth.metadata import Answer, ClientIdentity, Refused, ServerMetadata, TokenAnswer
 from antiphon.errors import Unauthorized
 
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import ClusterUnavailable, InternalError, PeerError
+from antiphon.machine.asyncio_tasks import at_once_or_within
 from antiphon.protocol.call_record import make_stopped_error
 from antiphon.protocol.caller import Caller, Covers
 from antiphon.protocol.http import rules
@@ -26,7 +27,6 @@ from antiphon.protocol.http.rules import Gate
 from antiphon.protocol.http.sse import encode_event
 from antiphon.replicas.engines.base import LEASE
 from antiphon.replicas.http.records import ReplicaCommons
-from antiphon.transports.deadline import at_once_or_within
 from antiphon.transports.http.server.asgi import Http, Message, send_empty, send_json, send_unavailable
 from antiphon.wire.envelope import RequestId, decode_envelope, error_frame, to_wire
 

@@ -18,7 +18,7 @@ from yarl import URL
 
 from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
-from antiphon.transports.deadline import both_stopped
+from antiphon.machine.asyncio_tasks import both_stopped
 from antiphon.transports.http.client import http_request
 from antiphon.transports.http.client.error_replies import REFUSING, Credentials, HttpFailure, Pause
 from antiphon.transports.http.client.line import ClientLine, Deliveries, deliver_message, find_surroundings

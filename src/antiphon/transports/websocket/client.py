@@ -27,7 +27,7 @@ from yarl import URL
 
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, Unauthorized
-from antiphon.transports.deadline import both_stopped
+from antiphon.machine.asyncio_tasks import both_stopped
 from antiphon.transports.http.client import http_request
 from antiphon.transports.http.client.error_replies import (
     REFUSING,

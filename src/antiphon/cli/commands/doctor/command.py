@@ -1,6 +1,6 @@
 """``antiphon doctor``: checks the models that are configured, or examines a server.
 
-Owns the display of findings, and the exit code. ``local`` checks the installation, ``bundle`` writes the report.
+Owns the display of findings, and the exit code. ``local`` checks the installation and writes the report.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ async def command(
     else:
         findings = await _check_server(target, reach)
     if bundle is not None:
-        from antiphon.cli.commands.doctor.bundle import collect_report, write_report
+        from antiphon.cli.commands.doctor.local import collect_report, write_report
 
         write_report(await collect_report(findings, reach.config), Path(bundle or _REPORT))
         return 0

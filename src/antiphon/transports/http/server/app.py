@@ -34,8 +34,8 @@ from antiphon.transports.http.server.body import MAX_BATCH, read_body, serve_bat
 from antiphon.transports.http.server.entrance import CheckToken, EndpointSettings, Guard, TokenCheck
 from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
 from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
+from antiphon.transports.http.server.post_exchange import Connect, Stateless
 from antiphon.transports.http.server.sessions import OneProcess, SessionHomes, Sessions, end_session
-from antiphon.transports.http.server.stateless import Connect, Stateless
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, split_batch
 

@@ -32,9 +32,8 @@ from antiphon.protocol.http.rules import HttpRefusal, is_priming, takes_batches
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty, send_refusal, send_unavailable
 from antiphon.transports.http.server.entrance import EndpointSettings, schedule_expiry
 from antiphon.transports.http.server.event_store import EventCursor, EventStore
-from antiphon.transports.http.server.post_exchange import Exchange
+from antiphon.transports.http.server.post_exchange import Connect, Exchange
 from antiphon.transports.http.server.sse_response import Carrier, ResponseStream
-from antiphon.transports.http.server.stateless import Connect
 from antiphon.wire.envelope import Envelope, RequestId, error_frame, to_wire
 
 _STANDING = "0"

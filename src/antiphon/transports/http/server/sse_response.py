@@ -9,9 +9,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 
+from antiphon.machine.asyncio_tasks import at_once_or_within
 from antiphon.protocol.http.rules import HeaderPair
 from antiphon.protocol.http.sse import COMMENT, encode_event
-from antiphon.transports.deadline import at_once_or_within
 from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.event_store import EventCursor
 from antiphon.transports.inbox import Room
