@@ -57,7 +57,7 @@ Start = Literal["first-use", "eager"]
 """When a server starts whose lists are known: on first use, or with the gateway."""
 
 SignIn = Callable[[str, str | None], Awaitable[Auth | None]]
-"""Called with the name of a server, and the principal of the client (``None`` if clients have none). Returns what
+"""Async function of the name of a server and the principal of the client (``None`` if clients have none). Returns what
 ``Client(auth=)`` takes; ``None`` for a server without a login."""
 
 

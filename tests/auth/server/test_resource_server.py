@@ -408,6 +408,17 @@ async def test_our_client_with_a_token():
                 await client.call_tool("orders")
 
 
+async def test_our_client_is_told_which_scopes_are_needed():
+    """The error that a caller catches names them, as the body of the 403 does."""
+    async with protected() as server:
+        headers = {"Authorization": f"Bearer {server.issuer.token(scope=READ)}"}
+        async with Client(server.url, headers=headers) as client:
+            with pytest.raises(InsufficientScope) as refused:
+                await client.call_tool("order", {"what": "tea"})
+    assert refused.value.data["requiredScopes"] == [READ, WRITE]
+    assert refused.value.data["httpStatus"] == 403
+
+
 # --- streams and sockets ----------------------------------------------------------------------------------------------
 
 

@@ -331,6 +331,8 @@ class Obstructed(Protocol):
 
 def obstacle_of(reviewer: Reviewer | None) -> str:
     """Say why no person can be asked."""
+    if reviewer is None:
+        return "the host has no reviewer"
     return (reviewer.obstacle if isinstance(reviewer, Obstructed) else None) or "there is no terminal here"
 
 

@@ -192,9 +192,12 @@ class RefusedRequest(Struct, frozen=True, kw_only=True):
     def failure(self, *, gone: bool = False) -> HttpFailure:
         """Convert it to a failure of HTTP; ``gone``: it means that the session has ended."""
         said = self.said if self.error is None else make_printable(self.error.message)
-        return HttpFailure.of_status(
+        made = HttpFailure.of_status(
             self.where, self.status, self.reason, said, gone=gone, not_accepted=self.not_accepted
         )
+        if self.error is not None and isinstance(self.error.data, dict):
+            made.data = {**self.error.data, **made.data}  # requiredScopes, for one
+        return made
 
     def reply(self, id: RequestId, *, gone: bool = False) -> bytes:
         """Make the error reply for the request."""
