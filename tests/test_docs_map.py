@@ -14,6 +14,7 @@ INDEX = DOCS / "index.md"
 SECTIONS = {
     "tutorial": "Tutorial",
     "how-to": "How to",
+    "cookbook": "Cookbook",
     "topics": "Topics",
     "reference": "Reference",
     "design": "Design",

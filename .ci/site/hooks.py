@@ -114,7 +114,7 @@ def on_config(config: Any) -> Any:
     api = {"Python, with types": [{place: f"reference/{place}/index.md"} for place in PLACES]}
     config["nav"] = [
         {"Home": "index.md"},
-        *({name: list_entries(sections[name])} for name in ("Tutorial", "How to", "Topics")),
+        *({name: list_entries(sections[name])} for name in ("Tutorial", "How to", "Cookbook", "Topics")),
         {"Reference": [*list_entries(sections["Reference"]), api]},
         {"Design": list_entries(sections["Design"])},
         {"Taking part": list_entries(sections["Taking part"])},
