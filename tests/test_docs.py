@@ -80,7 +80,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.timeout(300)  # a page starts up to a dozen programs, one after the other
+@pytest.mark.timeout(600)  # a page starts up to a dozen programs, one after the other
 @pytest.mark.parametrize("page", [page for page in PAGES if any("run" in b.marks for b in blocks(page))], ids=title)
 def test_the_programs_of_a_page_run(page: Path, tmp_path: Path):
     """What a reader copies works, and prints what the page says."""
