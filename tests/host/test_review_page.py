@@ -148,8 +148,12 @@ def test_a_host_asks_in_one_place():
 
 
 async def test_a_host_without_a_page_has_nothing_to_close():
-    """``aclose`` may always be called."""
-    await Host(reviewer=None).aclose()
+    """``aclose`` may always be called, and the host answers after it as before."""
+    host = Host(Scripted(["ok", "again"]), review="never")
+    await host.aclose()
+    assert (await host(request(), origin())).text == "ok"
+    await host.aclose()
+    assert (await host(request(), origin())).text == "again"
 
 
 def test_missing_packages_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch):

@@ -109,7 +109,7 @@ async def test_a_grant_is_for_the_principal_who_asked():
 
 @pytest.mark.parametrize("arguments", [b"[1]", b'"x"', b"null"])
 async def test_arguments_that_are_no_object_leave_the_queue_readable(arguments: bytes):
-    """The question is shown among the others; the server refuses the call."""
+    """The question is shown among the others, with the arguments as they came."""
     store = MemoryStore()
     queue = Queue(store, undo=0)
     host = Host(reviewer=queue, store=store)
@@ -130,6 +130,8 @@ async def test_arguments_that_are_no_object_leave_the_queue_readable(arguments: 
             async for _ in changes:
                 if len(await queue.pending()) == 2:
                     break
+        shown = {bytes(question.item.params.arguments) for question in await queue.pending()}
+        assert shown == {b'{"n":1}', arguments}
         for each in calls:
             each.cancel()
         await asyncio.gather(*calls, return_exceptions=True)

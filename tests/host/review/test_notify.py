@@ -11,6 +11,7 @@ import pytest
 from antiphon.host import Host, MemoryStore, Queue, Scripted
 from antiphon.host.review.notify import MIN_PAUSE, Webhook
 from tests.host.asks import origin, request
+from tests.support.linked import settle
 
 URL = "https://hooks.example/T0/SECRET"
 
@@ -110,8 +111,12 @@ async def test_what_was_not_sent_is_given_up_at_the_end():
     webhook = Webhook(URL, send=sent, clock=Clock())
     webhook("tool", "1")
     await sent.next()
+    webhook("tool", "2")
     await webhook.aclose()
     await webhook.aclose()
+    sent.free.set()
+    await settle()
+    assert len(sent.bodies) == 1
 
 
 @pytest.mark.parametrize(

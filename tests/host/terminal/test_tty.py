@@ -98,6 +98,9 @@ async def test_closing_twice_is_closing():
         terminal.close()
         terminal.close()
         terminal.write_now("too late")
+        with contextlib.closing(Tty(person.path)) as another:
+            await another.write("in time")
+            assert "too late" not in await person.expect("in time")
 
 
 FIND = "import os; from antiphon.host.terminal.tty import find_terminal; print('FOUND', find_terminal())"
