@@ -211,3 +211,5 @@ class Contract:
         """Who must know asks whether it is alive."""
         one = await together()
         await one.send("nobody", "topic", b"hello")
+        assert not await one.is_alive("nobody")
+        assert await one.is_alive(one.replica)

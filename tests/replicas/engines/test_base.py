@@ -84,10 +84,16 @@ async def test_a_listener_that_fails_costs_only_its_message(caplog: pytest.LogCa
 async def test_leaving_more_often_than_joining_does_nothing():
     """Closing twice is no error anywhere here."""
     replica = MemoryCluster()
+    other = MemoryCluster(beside=replica)
+    await other.open()
     await replica.close()
     await replica.open()
+    left = replica.replica
+    assert await other.is_alive(left)
     await replica.close()
     await replica.close()
+    assert not await other.is_alive(left)
+    await other.close()
 
 
 async def test_a_replica_knows_that_it_is_past_its_lease_until_it_gives_a_sign():
