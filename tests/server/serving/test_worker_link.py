@@ -20,6 +20,7 @@ from antiphon.server.serving.worker_link import (
     WorkerLink,
     take_inherited_ends,
 )
+from tests.support.linked import settle
 
 
 class Bench:
@@ -30,10 +31,16 @@ class Bench:
         self.near, self.far = WorkerLink(ours), WorkerLink(theirs)
         self.got: asyncio.Queue[tuple[Message, socket.socket | None]] = asyncio.Queue()
         self.over = asyncio.Event()
+        self.ends = 0
+
+    def end(self) -> None:
+        """Count the ends that are told."""
+        self.ends += 1
+        self.over.set()
 
     def listen(self) -> None:
         """Take what comes."""
-        self.far.start(lambda message, connection: self.got.put_nowait((message, connection)), self.over.set)
+        self.far.start(lambda message, connection: self.got.put_nowait((message, connection)), self.end)
 
 
 @pytest.fixture
@@ -80,11 +87,15 @@ async def test_what_is_not_read_waits(bench: Bench) -> None:
 
 
 async def test_the_end_of_the_other_side_is_told(bench: Bench) -> None:
-    """Once."""
+    """Once, however often this side is closed after it."""
     bench.listen()
     bench.near.close()
     async with asyncio.timeout(30):
         await bench.over.wait()
+    bench.far.close()
+    bench.far.close()
+    await settle()
+    assert bench.ends == 1
 
 
 @pytest.mark.parametrize("value", ["", "1", "a,b", "99998,99999"])
