@@ -8,7 +8,7 @@ status; but if the status is about authentication or a proxy, another server wro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from aiohttp import ClientResponse
@@ -196,7 +196,7 @@ class RefusedRequest(Struct, frozen=True, kw_only=True):
             self.where, self.status, self.reason, said, gone=gone, not_accepted=self.not_accepted
         )
         if self.error is not None and isinstance(self.error.data, dict):
-            made.data = {**self.error.data, **made.data}  # requiredScopes, for one
+            made.data = cast("dict[str, Any]", self.error.data) | made.data  # requiredScopes, for one
         return made
 
     def reply(self, id: RequestId, *, gone: bool = False) -> bytes:
