@@ -16,6 +16,7 @@ from antiphon import __version__
 COMMANDS = {
     "demo": ("demo.command", "Show sampling at work, in a minute."),
     "serve": ("serve", "Serve the server that a Python file defines."),
+    "dev": ("dev", "Serve a Python file over HTTP, and again whenever it changes."),
     "gateway": ("gateway", "Serve all configured servers as one."),
     "model-api": ("model_api", "Have a program's calls to OpenAI or Anthropic decided here."),
     "install": ("install", "Put the gateway before a host's servers, or list the hosts."),

@@ -42,7 +42,7 @@ def command(
             Only for servers that ask nothing of such clients; with --http.
         --workers N: Number of processes that serve. Ctrl-C or SIGTERM ends them all, SIGHUP replaces them one by one.
     """
-    path, name = _split_name(file)
+    path, name = split_name(file)
     # Standard output belongs to the protocol, so what the file prints while loading goes to standard error.
     with contextlib.redirect_stdout(sys.stderr):
         server = find_server(load_file(path), name, str(path))
@@ -72,7 +72,8 @@ def _serve_at(place: ListenPlace, server: Server, options: ServeOptions, workers
     return 0
 
 
-def _split_name(file: str) -> tuple[Path, str | None]:
+def split_name(file: str) -> tuple[Path, str | None]:
+    """Return the path of FILE[:NAME], and the name."""
     stem, colon, name = file.rpartition(":")
     if colon and stem.endswith(".py") and name.isidentifier():
         return Path(stem), name
@@ -97,11 +98,11 @@ def load_file(path: Path) -> ModuleType:
     except AntiphonError:
         raise
     except Exception as error:
-        raise Failed(f"{_find_line(error, path)}: {type(error).__name__}: {error}") from error
+        raise Failed(f"{find_line(error, path)}: {type(error).__name__}: {error}") from error
     return module
 
 
-def _find_line(error: Exception, path: Path) -> str:
+def find_line(error: BaseException, path: Path) -> str:
     """Return the line of the file at which it failed."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"

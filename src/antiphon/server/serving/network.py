@@ -388,8 +388,8 @@ async def serve_with_workers(
     _check_workers(service, transport)
     # Only to raise an error in the options before any process is started.
     network_server(service, transport, host, port, options)
-    with contextlib.ExitStack() as open_sockets:
-        listening = [open_sockets.enter_context(each) for each in _open_sockets(host, port)]
+    with contextlib.ExitStack() as held:
+        listening = [held.enter_context(each) for each in open_sockets(host, port)]
         await serve_workers(count, listening, options.get("on_listening"))
 
 
@@ -413,7 +413,7 @@ def _check_workers(service: Service, transport: str) -> None:
         )
 
 
-def _open_sockets(host: str, port: int) -> Sequence[socket.socket]:
+def open_sockets(host: str, port: int) -> Sequence[socket.socket]:
     """Listen on all addresses of a name, as a server in one process does. Raises ``ConfigError`` if one is not free."""
     _check_address(host, port)
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

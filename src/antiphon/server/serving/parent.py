@@ -362,7 +362,11 @@ class Parent:
         """Replace the workers one by one; or stop, if the signal says that the terminal is gone."""
         if self._ends_with_terminal and not _has_terminal():
             self._stop()
-            return
+        else:
+            self.roll()
+
+    def roll(self) -> None:
+        """Replace the workers one by one, by ones that run the present code; the old ones go on if a new one fails."""
         self._is_roll_wanted = True
         if self._rolling is None or self._rolling.done():
             self._rolling = asyncio.get_running_loop().create_task(self._roll_while_wanted())

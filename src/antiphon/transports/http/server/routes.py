@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
@@ -123,10 +123,10 @@ class WithRoutes:
             inner = {**http.scope, "root_path": http.root_path + prefix} if prefix else http.scope
             await route.function(inner, http.receive, http.send)
         else:
-            await _answer(http, route.function)
+            await _send_answer(http, route.function)
 
 
-async def _answer(http: asgi.Http, function: Callable[[RouteRequest], Any]) -> None:
+async def _send_answer(http: asgi.Http, function: Callable[[RouteRequest], Any]) -> None:
     """Send what a function returns for a request."""
     body = b"" if http.method in ("GET", "HEAD") else await read_body(http, _MAX_BODY, _BODY_TIMEOUT)
     if isinstance(body, HttpRefusal):
@@ -138,9 +138,9 @@ async def _answer(http: asgi.Http, function: Callable[[RouteRequest], Any]) -> N
             method=http.method, path=http.local_path, query=fields, headers=asgi.RequestHeaders(http.headers), body=body
         )
         value = function(request)
-        value = await cast("Awaitable[Any]", value) if inspect.isawaitable(value) else value
+        value = await value if inspect.isawaitable(value) else value
         status, value = cast("tuple[int, Any]", value) if isinstance(value, tuple) else (200, value)
-        kind, content = ("", b"") if callable(value) else _render(value)
+        kind, content = ("", b"") if callable(value) else _render_value(value)
     except Exception:
         log.exception("the route %s failed", ascii(http.local_path[:128]))
         status, value, kind, content = 500, None, "text/plain; charset=utf-8", b"Internal server error"
@@ -153,7 +153,7 @@ async def _answer(http: asgi.Http, function: Callable[[RouteRequest], Any]) -> N
     await http.send({"type": "http.response.body", "body": b"" if http.method == "HEAD" else content})
 
 
-def _render(value: object) -> tuple[str, bytes]:
+def _render_value(value: object) -> tuple[str, bytes]:
     """Return the media type and the bytes of what a function returned."""
     if isinstance(value, str):
         kind = "html" if value.lstrip()[:1] == "<" else "plain"

@@ -1,0 +1,222 @@
+"""``antiphon dev``: serve a Python file over HTTP while it is being written, anew after each change.
+
+The process that a person starts never runs the file: it holds the port and starts one worker, which does. After a
+change another worker takes its place, with the sessions of its clients (``server/serving/parent``). One that fails
+says why, and the old one goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import structs
+
+from antiphon.cli.commands.serve import File, find_line, find_server, load_file, split_name
+from antiphon.cli.network_options import ListenOptions, ListenPlace
+from antiphon.errors import AntiphonError, ConfigError
+from antiphon.host.checks.redact import mask_text
+from antiphon.host.checks.visible import make_inert
+from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.server.server_middleware import CallNext, ServerRequest
+from antiphon.server.serving import worker_link
+from antiphon.server.serving.network import open_sockets
+from antiphon.server.serving.parent import Parent
+from antiphon.server.serving.run import run_loop
+from antiphon.transports.stdio.guardian import GUARDIAN
+from antiphon.wire.envelope import encode_value
+
+_LOOK = 0.3
+"""Seconds between two looks at the files."""
+_MAX_LOOKS = 10
+"""Most looks for which an editor may go on writing."""
+_MAX_ENTRIES = 5_000
+"""Most files and folders that are looked at: some 30 ms of each look."""
+_SUFFIXES = (".py", ".html", ".css", ".js", ".toml", ".yaml", ".yml")
+"""Files that people write. Data, such as JSON and databases, is often written by the server itself."""
+_SKIPPED = frozenset({"node_modules", "venv", "env", "build", "dist", "target", "site-packages", "__pycache__"})
+_MAX_SEARCHED, _MAX_SHOWN = 4_096, 300
+"""Most characters of a message that are searched for secrets, and that are shown."""
+
+
+def command(file: File, *, listening: ListenOptions, inspector: bool = False, messages: bool = True) -> int:
+    """Serve a Python file over HTTP, and again whenever it changes.
+
+    Clients keep their sessions. While the file has an error, its line is shown, and the server from before goes on.
+
+    Usage:
+        --inspector: Also start MCP Inspector with npx, which may download it.
+        --messages/--no-messages: Show each request and its result, shortened and without secrets. On by default.
+    """
+    place = listening.place or ListenPlace(option="", kind="http", host="127.0.0.1", port=8000)
+    if place.kind != "http" or not hasattr(os, "fork"):
+        raise ConfigError("antiphon dev serves --http, on systems with Unix sockets; otherwise use antiphon serve")
+    if inspector and shutil.which("npx") is None:
+        raise ConfigError("--inspector needs Node.js, and there is no npx here")
+    path, name = split_name(file)
+    options = listening.options(None)
+    if worker_link.VARIABLE not in os.environ:
+        if not path.is_file():
+            raise ConfigError(f"no such file: {path}")
+        with contextlib.ExitStack() as beside:
+
+            def print_address(port: int) -> None:
+                url = place.url(options, port)
+                _print_line(
+                    f"Serving {path} at {url}. Ctrl-C ends it.\nConnect: claude mcp add -t http {path.stem} {url}"
+                )
+                if inspector:
+                    beside.enter_context(_run_inspector(url))
+
+            run_loop(_serve_changing(place, path.absolute().parent, print_address))
+        return 0
+    # A file that changes twice within a second would be taken for what was compiled first.
+    sys.dont_write_bytecode = True
+    with contextlib.redirect_stdout(sys.stderr):
+        server = find_server(load_file(path), name, str(path))
+    handler = logging.StreamHandler()
+    handler.addFilter(partial(_shorten_error, path))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    if messages:
+        server.middleware(_show_messages)
+    # With more than one this process is a worker; its parent says how many there are.
+    server.run("http", host=place.host, port=place.port, workers=2, **options)
+    return 0
+
+
+def _print_line(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+async def _serve_changing(place: ListenPlace, folder: Path, greet: Callable[[int], None]) -> None:
+    watch = FolderWatch(folder)
+    greeted: list[int] = []
+
+    async def follow_changes(parent: Parent, begun: asyncio.Event) -> None:
+        await begun.wait()
+        while True:
+            _print_line(f"{await watch.wait_for_change()} has changed: loading it again.")
+            parent.roll()
+
+    while True:
+        begun = asyncio.Event()
+
+        def note_start(port: int, begun: asyncio.Event = begun) -> None:
+            begun.set()
+            if not greeted:
+                greeted.append(port)
+                greet(port)
+
+        with contextlib.ExitStack() as held:
+            listening = [held.enter_context(each) for each in open_sockets(place.host, place.port)]
+            parent = Parent(1, listening, note_start)
+            following = asyncio.create_task(follow_changes(parent, begun))
+            try:
+                await parent.run()
+                return
+            except AntiphonError:
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    asyncio.get_running_loop().remove_signal_handler(number)
+                _print_line("It serves when the file is mended. Ctrl-C ends it.")
+            finally:
+                await end_tasks(following)
+        await watch.wait_for_change()
+
+
+class FolderWatch:
+    """The files below a folder, by their time and size. No links are followed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.is_partial = False
+        self._known = self._scan()
+        rest = f"; the rest is not watched, beyond {_MAX_ENTRIES} entries" if self.is_partial else ""
+        _print_line(f"Watching {len(self._known)} files below {folder}{rest}.")
+
+    def _scan(self) -> dict[Path, tuple[int, int]]:
+        found: dict[Path, tuple[int, int]] = {}
+        left = _MAX_ENTRIES
+        for folder, folders, files in os.walk(self._folder):
+            folders[:] = [each for each in sorted(folders) if each not in _SKIPPED and not each.startswith(".")]
+            for each in [Path(folder, name) for name in files[:left] if name.endswith(_SUFFIXES)]:
+                with contextlib.suppress(OSError):
+                    found[each] = each.lstat().st_mtime_ns, each.lstat().st_size
+            left -= len(files) + len(folders)
+            if left <= 0:
+                self.is_partial = True
+                break
+        return found
+
+    async def wait_for_change(self) -> str:
+        """Return the name of a file that has changed, once all stay as they are."""
+        while (seen := await self._look()) == self._known:
+            pass
+        for _ in range(_MAX_LOOKS):
+            before, seen = seen, await self._look()
+            if before == seen:
+                break
+        changed = min((path for path, _ in seen.items() ^ self._known.items()), default=self._folder)
+        self._known = seen
+        return str(changed.relative_to(self._folder))
+
+    async def _look(self) -> dict[Path, tuple[int, int]]:
+        await asyncio.sleep(_LOOK)
+        return await asyncio.to_thread(self._scan)
+
+
+def _shorten_error(path: Path, record: logging.LogRecord) -> bool:
+    """Log the line of the file at which an exception was raised, instead of a traceback."""
+    if record.exc_info and (error := record.exc_info[1]) is not None:
+        said = mask_text(str(error)[:_MAX_SEARCHED])
+        record.msg, record.args = (
+            f"{record.getMessage()}\n  {find_line(error, path)}: {type(error).__name__}: {said}",
+            (),
+        )
+        record.exc_info = None
+    return True
+
+
+async def _show_messages(request: ServerRequest, call_next: CallNext) -> Any:
+    """Show a request, and how it ended."""
+    _print_line(f"-> {request.method} {_shorten_value(request.params)}")
+    try:
+        result = await call_next(request)
+    except Exception as error:
+        _print_line(f"<- {request.method} failed: {_shorten_value(str(error))}")
+        raise
+    _print_line(f"<- {request.method} {_shorten_value(result)}")
+    return result
+
+
+def _shorten_value(value: object) -> str:
+    if getattr(value, "meta", None) is not None:
+        value = structs.replace(cast("Any", value), meta=None)
+    text = value if isinstance(value, str) else encode_value(value)[:_MAX_SEARCHED].decode(errors="replace")
+    masked = make_inert(mask_text(text[:_MAX_SEARCHED]))
+    return masked if len(masked) <= _MAX_SHOWN else f"{masked[:_MAX_SHOWN]}..."
+
+
+@contextlib.contextmanager
+def _run_inspector(url: str) -> Generator[None]:
+    """Run MCP Inspector until the end; if this process is killed, the guardian ends it."""
+    line = ["npx", "-y", "@modelcontextprotocol/inspector", "--transport", "http", "--server-url", url]
+    with GUARDIAN.starting():
+        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, start_new_session=True)
+        GUARDIAN.watch(process.pid, 1.0)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        GUARDIAN.forget(process.pid)
+        process.wait()
