@@ -15,6 +15,8 @@ PYTHON2_PEERS=(mcp==2.3.0)
 # The servers beside the older SDK do not start with the newer one.
 PYTHON1_PEERS=(mcp==1.30.0 mcp-server-sqlite==2025.4.25 mcp-server-calculator==0.2.0)
 PYTHONSERVERS_PEERS=(mcp==2.3.0 mcp-server-time==2026.10.19 mcp-server-git==2026.10.19 mcp-server-fetch==2026.10.24)
+# The servers of tests/interop/ported are written for both.
+FASTMCP_PEERS=(fastmcp==4.2.3)
 # Programs that call a vendor's API themselves, for the model API.
 PYTHONAPI_PEERS=('litellm[proxy]==1.106.2' langchain-openai==1.7.3 langchain-anthropic==1.7.7)
 # Frameworks in which agents are built; each excludes packages of the others, so each has an environment of its own.
@@ -60,7 +62,7 @@ HOSTS=(
 
 STAMP="$DIR/installed"
 WANTED="${PYTHON2_PEERS[*]} ${PYTHONAPI_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]} ${HOSTS[*]}
-${PYTHONSERVERS_PEERS[*]} ${SERVERS[*]}
+${PYTHONSERVERS_PEERS[*]} ${SERVERS[*]} ${FASTMCP_PEERS[*]}
 ${ADAPTER_LANGCHAIN[*]} ${ADAPTER_OPENAI_AGENTS[*]} ${ADAPTER_GOOGLE_ADK[*]} ${ADAPTER_PYDANTIC_AI[*]} ${ADAPTER_TESTS[*]}"
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
   echo "interop peers: already in $DIR"
@@ -90,6 +92,7 @@ install_adapter() { # name, packages...
 echo "interop peers: installing into $DIR"
 (install_python python2 "${PYTHON2_PEERS[@]}" && install_python python1 "${PYTHON1_PEERS[@]}" &&
   install_python pythonapi "${PYTHONAPI_PEERS[@]}" && install_python pythonservers "${PYTHONSERVERS_PEERS[@]}" &&
+  install_python fastmcp "${FASTMCP_PEERS[@]}" &&
   install_adapter langchain "${ADAPTER_LANGCHAIN[@]}" && install_adapter openai_agents "${ADAPTER_OPENAI_AGENTS[@]}" &&
   install_adapter google_adk "${ADAPTER_GOOGLE_ADK[@]}" && install_adapter pydantic_ai "${ADAPTER_PYDANTIC_AI[@]}") &
 python_job=$!
