@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from antiphon import CallToolResult, Depends, ImageContent, Server, TextContent
 from antiphon.middleware import ResourcesAsTools
 from antiphon.server import CallNext, PerCaller, ServerRequest
 
-server = Server(sys.argv[1])
+# A server whose only tools are those of middleware says that it has some.
+server = Server(sys.argv[1], declares=["tools"])
 
 
 def echo() -> None:
@@ -114,9 +116,11 @@ def remove_nulls() -> None:
     @server.middleware
     async def remove(request: ServerRequest, call_next: CallNext) -> Any:
         result = await call_next(request)
-        if isinstance(result, CallToolResult):
-            return replace(result, structured_content=without_nulls(result.structured_content))
-        return result
+        if not isinstance(result, CallToolResult) or result.structured_content is None:
+            return result
+        # What a function returned is JSON already.
+        structured = json.loads(encode(result.structured_content))
+        return replace(result, structured_content=without_nulls(structured))
 
     @server.tool
     def get_profile(user_id: int) -> dict[str, Any]:
