@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Never, Protocol, TypeVar, Unpack, cast, get_args, runtime_checkable
@@ -360,7 +361,7 @@ class Server(Features):
                 server itself answers at the path.
         """
         if handler is None:
-            return lambda function: self.route(path, function, methods=methods)
+            return partial(self.route, path, methods=methods)
         if self._service.routes is None:
             from antiphon.transports.http.server.routes import Routes
 
