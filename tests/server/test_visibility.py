@@ -255,6 +255,6 @@ async def test_a_coroutine_hides_a_feature() -> None:
         return principal == "ann"
 
     server = Server("s")
-    server.tool(name="x", visible=lambda principal: is_ann(principal))(lambda: "")  # noqa: PLW0108
+    server.tool(name="x", visible=lambda _: is_ann("ann"))(lambda: "")
     async with Client(server) as client:
         assert [tool.name async for tool in client.tools()] == []

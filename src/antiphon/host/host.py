@@ -16,6 +16,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.agent_run.offered_tools import MAX_RESULT, ToolSource, as_sources
+from antiphon.host.agent_run.run_record import RunRecord
 from antiphon.host.agent_run.steps import MAX_STEPS, OnEvent, RunResult, run_steps
 from antiphon.host.audit import Audit
 from antiphon.host.budget import Budget
@@ -367,17 +368,17 @@ class Host:
                 on with it.
         """
         request, sources = make_request(messages, members), as_sources(tools)
-        session = token_hex(8)
+        session, passed = token_hex(8), self._desk.passed
+        record = RunRecord(self.store, run_id, passed.read_labels, passed.restore_labels)
         before = SESSION.set(session)
         try:
             return await run_steps(
-                self, request, sources, run_id=run_id,
+                self, request, sources, record=record,
                 max_steps=max_steps, max_result=max_result, on_event=on_event, by=by, model=model,
-                passed=self._desk.passed,
             )  # fmt: skip
         finally:
             SESSION.reset(before)
-            self._desk.passed.forget_session(session)
+            passed.forget_session(session)
 
     async def forget_run(self, run_id: str) -> None:
         """Delete all that was recorded of a run. The same id then begins a new run.

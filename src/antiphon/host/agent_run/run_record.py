@@ -10,15 +10,15 @@ A call that began and has not ended may have been made: its outcome is *not know
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host.agent_run.offered_tools import ConfirmsCalls
+from antiphon.host.checks.labels import SessionLabels
 from antiphon.host.own_request import OwnAnswer, make_person_origin
-from antiphon.host.pipeline.case import PassedCalls, SessionLabels
 from antiphon.host.store.base import Store
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -87,8 +87,15 @@ class Elicits(ConfirmsCalls, Protocol):
 class RunRecord:
     """The entries of one run. Without an id nothing is stored, and nothing was."""
 
-    def __init__(self, store: Store, run: str | None, passed: PassedCalls) -> None:
-        self._store, self._run, self._passed = store, run, passed
+    def __init__(
+        self,
+        store: Store,
+        run: str | None,
+        read_labels: Callable[[], SessionLabels | None],
+        restore_labels: Callable[[SessionLabels], None],
+    ) -> None:
+        self._store, self._run = store, run
+        self._read_labels, self._restore_labels = read_labels, restore_labels
         self._count = 0
         self._adding = asyncio.Lock()
         self.began: dict[tuple[int, int], Mapping[str, Any]] = {}
@@ -118,7 +125,7 @@ class RunRecord:
             self._take(entry)
         for entry in entries:
             if entry.flowed is not None and (entry.began is None or entry.place not in self.ended):
-                self._passed.restore_labels(entry.flowed)
+                self._restore_labels(entry.flowed)
         begin = RunEntry(request=msgspec.structs.replace(request, tools=None))
         if not bodies:
             await self.add(begin)
@@ -130,7 +137,7 @@ class RunRecord:
         async with self._adding:
             if self._run is not None:
                 if entry.request is None and entry.flowed is None:
-                    entry = msgspec.structs.replace(entry, flowed=self._passed.read_labels())
+                    entry = msgspec.structs.replace(entry, flowed=self._read_labels())
                 body = encode_value(entry).decode()
                 if not await self._store.add_run_entry(self._run, self._count, body):
                     raise ConfigError(f"run {self._run!r} goes on elsewhere, or was forgotten: this one ends")

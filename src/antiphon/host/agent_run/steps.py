@@ -16,7 +16,6 @@ from antiphon.errors import ConfigError, Rejected
 from antiphon.host.agent_run import offered_tools, run_record
 from antiphon.host.checks.labels import FLOWING
 from antiphon.host.own_request import OwnAnswer
-from antiphon.host.pipeline.case import PassedCalls
 from antiphon.host.review.definitions import digest_definition
 from antiphon.host.store.base import Store
 from antiphon.wire.content import ToolResultContent, ToolUseContent
@@ -118,18 +117,17 @@ async def run_steps(
     request: CreateMessageRequestParams,
     sources: Sequence[offered_tools.ToolSource],
     *,
-    run_id: str | None,
+    record: run_record.RunRecord,
     max_steps: int,
     max_result: int,
     on_event: OnEvent | None,
     by: str | None,
     model: str | None,
-    passed: PassedCalls,
 ) -> RunResult:
     """Run; see ``Host.run``."""
     if max_steps < 1:
         raise ConfigError("run(): max_steps is at least 1")
-    events, record = _Events(on_event), run_record.RunRecord(host.store, run_id, passed)
+    events = _Events(on_event)
     await record.open(request)
     calls = _ToolCalls(host, await offered_tools.offer_tools(sources), max_result, events, record)
     messages, answers, tools = list(request.messages), list[OwnAnswer](), calls.definitions

@@ -18,6 +18,8 @@ from antiphon.wire.tools import Tool
 Label = Literal["private", "untrusted", "outbound"]
 """``private``: reads what is yours. ``untrusted``: brings text of strangers. ``outbound``: can send."""
 LABELS: tuple[Label, ...] = get_args(Label)
+SessionLabels = tuple[frozenset[Label], frozenset[Label]]
+"""What a run has read, and what was read outside of all runs."""
 FLOWING: frozenset[Label] = frozenset({"private", "untrusted"})
 """The labels of what a session has read, which stays in the model's context."""
 

@@ -24,7 +24,7 @@ from antiphon.host.audit import Audit, Facts
 from antiphon.host.budget import Account, Amount, Budget, estimate_usage, find_dearest
 from antiphon.host.checks.ask_limits import AskGate
 from antiphon.host.checks.conditions import MOST_COUNTED
-from antiphon.host.checks.labels import FLOWING, LABELS, Label
+from antiphon.host.checks.labels import FLOWING, LABELS, Label, SessionLabels
 from antiphon.host.checks.policy_rules import Asked, Policy, Situation, Verdict, decide
 from antiphon.host.checks.redact import Redaction, mask_text
 from antiphon.host.checks.risk import mask_to_json
@@ -108,9 +108,6 @@ def note_unanswered(causes: list[str]) -> Generator[None]:
 
 SESSION: ContextVar[str | None] = ContextVar("antiphon_session", default=None)
 """The run that makes the calls; without one, all calls of a principal are one session."""
-
-
-SessionLabels = tuple[frozenset[Label], frozenset[Label]]
 
 
 class PassedCalls:
