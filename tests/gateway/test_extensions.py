@@ -184,6 +184,7 @@ async def test_changed_roots_are_told_to_servers_that_have_them(behind_it: str) 
     """Up to 2025-11-25: the server then asks for them, outside of any call, and gets those of that client."""
     behind = Extended(ERAS[0])
     newer = Extended(behind_it)
+    newer.name = "newer"
     gateway = Gateway({"maps": behind, "other": newer}, host(), asks="relay")
     async with raw_client(gateway.server) as client:
         await client.handshake(capabilities={"roots": {"listChanged": True}})

@@ -182,7 +182,9 @@ async def test_a_task_of_a_server_that_is_gone_is_unknown() -> None:
     """It was taken out of the configuration."""
     working, other = Working(), Server("other")
     other.tool(name="t")(lambda: "t")
-    gateway = Gateway({"work": working.server, "other": Working().server}, host(), names="none", asks="relay")
+    second = Working().server
+    second.name = "second"
+    gateway = Gateway({"work": working.server, "other": second}, host(), names="none", asks="relay")
     async with Client(gateway.server) as client:
         await client.list_tools()
         handle = await client.start_task("work__work", {"word": "a"})
