@@ -1,5 +1,5 @@
 from antiphon.auth.client.authorization_code import Device as Device, DevicePage as DevicePage
-from antiphon.auth.client.fetch import (
+from antiphon.auth.metadata import (
     Answer as Answer,
     ClientIdentity as ClientIdentity,
     Endpoint as Endpoint,
