@@ -153,7 +153,10 @@ class Host:
         )
         if self._page is not None:
             self._page.asker = self
-        self._model_api: ModelApi | None = model_api_over(self) if model_api else None
+        self._model_api: ModelApi | None = None
+        if model_api:
+            # It begins to listen when the first server is equipped.
+            self._model_api = cast("ModelApi", import_module(_ENDPOINT).ModelEndpoint(self))
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -517,8 +520,3 @@ class ModelApi(Protocol):
     async def aclose(self) -> None:
         """Close the endpoint, and withdraw the asks that wait."""
         ...
-
-
-def model_api_over(host: object) -> ModelApi:
-    """Make the model API of a ``Host``. It begins to listen when the first server is equipped."""
-    return cast("ModelApi", import_module(_ENDPOINT).ModelEndpoint(host))

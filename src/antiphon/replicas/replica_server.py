@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from antiphon.engine.connection import Connection
     from antiphon.protocol.server_session import ServerSession
     from antiphon.replicas.engines.base import Cluster
-    from antiphon.transports.http.server.app import HttpApp
 
 log = logging.getLogger("antiphon.server")
 
@@ -170,10 +170,7 @@ class Replicas:
             covers=covers,
         )
 
-        def find_homes(endpoint: HttpApp) -> Membership:
-            return Membership(common, endpoint)
-
-        options["homes"] = find_homes
+        options["homes"] = partial(Membership, common)
         options["event_store"] = options.get("event_store") or SharedEvents(common)
 
     async def _agree_on_key(self) -> None:

@@ -153,25 +153,6 @@ class Core:
     ``declares_capability``: the kinds of features that are declared though there may be none.
     """
 
-    __slots__ = (
-        "_by_normal",
-        "_by_scheme",
-        "_cache_scope",
-        "_cache_ttl",
-        "_declares",
-        "_error_details",
-        "_limiter",
-        "code_version",
-        "completions",
-        "extension",
-        "fallback",
-        "features",
-        "find_tool",
-        "mounted",
-        "name",
-        "state",
-    )
-
     def __init__(
         self,
         features: Features,

@@ -89,7 +89,11 @@ class Handlers:
             return table
         table[OTHERS] = _refuse_unknown
         around = {method: partial(self._around, handler) for method, handler in table.items()}
-        return around | dict.fromkeys(self._finders, self._around_call)
+
+        def call(request: Request, peer: Peer) -> CallToolResult | CoroutineType[Any, Any, Wire] | Later:
+            return self._serve(request, peer, self.target(request.params, request, peer))
+
+        return around | dict.fromkeys(self._finders, call)
 
     def _list_plain(self) -> dict[str, Handler]:
         """Return the handlers of all methods, without middleware."""
@@ -132,10 +136,6 @@ class Handlers:
         call = HandlerCall(self._core, peer, request)
         result = await self._middleware.run(self._passing(request.params, request, call), last)
         return LATER if result is None else result
-
-    def _around_call(self, request: Request, peer: Peer) -> CallToolResult | CoroutineType[Any, Any, Wire] | Later:
-        """Serve a call that may ask."""
-        return self._serve(request, peer, self.target(request.params, request, peer))
 
     def _passing(self, params: Any, request: Request, call: HandlerCall) -> ServerRequest:
         return ServerRequest(request.method.name, params, call, self._core)

@@ -11,7 +11,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, get_args
 
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import ConfigError, InvalidParams
@@ -48,32 +48,23 @@ _OPEN: frozenset[Scopes] = frozenset()
 _REQUIREMENTS: tuple[Requirement, ...] = get_args(Requirement)
 
 
-class _List:
+class _List(Struct, eq=False):
     """One list: its registry, the type of its pages, and the pages encoded so far."""
 
-    __slots__ = (
-        "_core", "_guarded", "_hidden", "_items", "_mounts", "_page", "_pages", "_registry", "_required", "_size",
-        "_version",
-    )  # fmt: skip
-
-    def __init__(
-        self, core: Core, registry: Registry[Any], page: type[PaginatedResult], items: str, *, size: int,
-        mounts: Mounts, hidden: Hidden | None = None,
-    ) -> None:  # fmt: skip
-        self._core = core
-        self._registry = registry
-        self._hidden = hidden
-        self._items = items
-        """The member of a page that holds its items."""
-        self._page = page
-        self._mounts = mounts
-        self._size = size
-        self._version = -1
-        self._pages: dict[tuple[object, ...], Raw] = {}
-        self._required: frozenset[Scopes] = frozenset()
-        """The sets of scopes that items require, each once."""
-        self._guarded: Sequence[ServedFeature] = ()
-        """The items that only some principals see."""
+    _core: Core
+    _mounts: Mounts
+    _size: int
+    _registry: Registry[Any]
+    _page: type[PaginatedResult]
+    _items: str
+    """The member of a page that holds its items."""
+    _hidden: Hidden | None = None
+    _version: int = -1
+    _pages: dict[tuple[object, ...], Raw] = {}
+    _required: frozenset[Scopes] = _OPEN
+    """The sets of scopes that items require, each once."""
+    _guarded: Sequence[ServedFeature] = ()
+    """The items that only some principals see."""
 
     def serve(self, request: Request, peer: Peer) -> Raw | CoroutineType[Any, Any, PaginatedResult]:
         """Return the page the request wants."""
@@ -179,8 +170,8 @@ class Pages:
     def __init__(self, core: Core, size: int, mounts: Mounts) -> None:
         if type(size) is not int or size < 1:
             raise ConfigError(f"page_size= must be a whole number of at least 1, got {size!r}")
-        features, make = core.features, partial(_List, core, size=size, mounts=mounts)
-        self.tools = make(features.tools, ListToolsResult, "tools", hidden=partial(_out_of_reach, core)).serve
+        features, make = core.features, partial(_List, core, mounts, size)
+        self.tools = make(features.tools, ListToolsResult, "tools", partial(_out_of_reach, core)).serve
         self.prompts = make(features.prompts, ListPromptsResult, "prompts").serve
         self.resources = make(features.resources, ListResourcesResult, "resources").serve
         self.templates = make(features.templates, ListResourceTemplatesResult, "resource_templates").serve

@@ -206,34 +206,30 @@ class Changes:
     def __init__(self, subscriptions: Subscriptions, offer: Callable[[], ServerOffer]) -> None:
         self._subscriptions = subscriptions
         self._offer = offer
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the server while it is open."""
         self._pending: dict[ListKind, list[Container[object]] | None] = {}
         """Lists that have changed, and for whom; ``None`` for all clients."""
         self._lock = threading.Lock()
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop of the server while it is open."""
-        return self._loop
-
     def open(self) -> None:
         """Report changes from now on, on the running loop."""
         with self._lock:
-            self._loop = asyncio.get_running_loop()
+            self.loop = asyncio.get_running_loop()
             self._pending.clear()
 
     def close(self) -> None:
         """Report nothing more."""
         with self._lock:
-            self._loop = None
+            self.loop = None
 
     def list(self, kind: ListKind, clients: Container[object] | None = None) -> None:
         """Note that a list has changed, for these clients; for all by default."""
         with self._lock:
-            if self._loop is None:
+            if self.loop is None:
                 return
             if not self._pending:
-                self._loop.call_soon_threadsafe(self._tell)
+                self.loop.call_soon_threadsafe(self._tell)
             whose = self._pending.setdefault(kind, [])
             if clients is None:
                 self._pending[kind] = None
@@ -243,8 +239,8 @@ class Changes:
     def resource(self, uri: str, clients: Container[object] | None = None) -> None:
         """Note that a resource has changed, for these clients; for all by default."""
         with self._lock:
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._subscriptions.resource_updated, uri, clients)
+            if self.loop is not None:
+                self.loop.call_soon_threadsafe(self._subscriptions.resource_updated, uri, clients)
 
     def _tell(self) -> None:
         with self._lock:

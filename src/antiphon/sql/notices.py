@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from sqlalchemy import Connection, func, select
 
@@ -39,7 +39,7 @@ class ChannelNotices:
         self._options = options
         self._channel = channel
         self._say = say
-        self._driver: _NoticeDriver | None = None
+        self._driver: Any = None
         self._closing = False
         self.are_heard = False
         """Whether notices arrive, as far as is known."""
@@ -74,7 +74,7 @@ class ChannelNotices:
     async def _hear_once(self, told: Callable[[str | None], None]) -> None:
         """Connect and listen; return when the connection is lost."""
         # Imported here, since only PostgreSQL needs it. It has no types.
-        connect = cast("Callable[..., Awaitable[_NoticeDriver]]", import_module("asyncpg").connect)
+        connect = cast("Callable[..., Awaitable[Any]]", import_module("asyncpg").connect)
         lost, proofs = asyncio.Event(), set[str]()
         proved = asyncio.Event()
 
@@ -112,19 +112,3 @@ class ChannelNotices:
             connection.execute(select(func.pg_notify(self._channel, notice)))
 
         return say
-
-
-class _NoticeDriver(Protocol):
-    """A connection of asyncpg."""
-
-    async def add_listener(self, channel: str, callback: Callable[[object, int, str, object], None], /) -> None:
-        """Listen to a channel."""
-        ...
-
-    def add_termination_listener(self, callback: Callable[[object], None], /) -> None:
-        """Call a function when the connection has ended."""
-        ...
-
-    def terminate(self) -> None:
-        """Close it at once, whatever is waiting."""
-        ...

@@ -386,7 +386,7 @@ class PostgresRunner(Runner):
         self._options = {**self._engine.dialect.create_connect_args(url)[1], **bounds}
         self._notices: WeakSet[ChannelNotices] = WeakSet()
         self._running: set[asyncio.Task[Any]] = set()
-        self._drivers: WeakSet[_RunnerDriver] = WeakSet()
+        self._drivers: WeakSet[Any] = WeakSet()
         self._closing = False
 
     def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> asyncio.Future[T]:
@@ -446,7 +446,7 @@ class PostgresRunner(Runner):
 
     async def _attempt_transaction(self, work: Work[T], attempt: _Attempt) -> T:
         async with self._engine.connect() as connection:
-            attempt.driver = cast("_RunnerDriver", (await connection.get_raw_connection()).driver_connection)
+            attempt.driver = (await connection.get_raw_connection()).driver_connection
             # If it were cancelled instead, it would wait for the unresponsive server to roll back.
             deadline = asyncio.get_running_loop().call_later(TRANSACTION, attempt.give_up)
             try:
@@ -459,7 +459,7 @@ class PostgresRunner(Runner):
 
     def _connected(self, connection: DBAPIConnection, record: Any) -> None:
         """Set the limits of a new connection, for this connection only."""
-        self._drivers.add(cast("_Adapted", connection).driver_connection)
+        self._drivers.add(cast("Any", connection).driver_connection)
         cursor = connection.cursor()
         cursor.execute(_BOUND)
         cursor.close()
@@ -471,27 +471,14 @@ class _Attempt:
 
     over = False
     """Whether it must not be repeated: it may have been committed, or the server does not answer."""
-    driver: _RunnerDriver | None = None
+    driver: Any = None
+    """The connection of asyncpg, which has no types."""
 
     def give_up(self) -> None:
         """Close its connection."""
         self.over = True
         if self.driver is not None:
             self.driver.terminate()
-
-
-class _RunnerDriver(Protocol):
-    """A connection of asyncpg."""
-
-    def terminate(self) -> None:
-        """Close it at once, whatever is waiting."""
-        ...
-
-
-class _Adapted(Protocol):
-    """A connection as SQLAlchemy wraps it."""
-
-    driver_connection: _RunnerDriver
 
 
 def _driver_of(connection: Connection) -> sqlite3.Connection:

@@ -41,10 +41,6 @@ def _list_set_members(values: Caps | ServerBudget) -> dict[str, int | Decimal]:
     return {name: value for name, value in msgspec.structs.asdict(values).items() if value is not None}
 
 
-def _get_dollars(cap: Cap) -> Decimal | None:
-    return None if cap.money is None else Decimal(cap.money) / DOLLAR
-
-
 def _check_amounts(values: Caps | ServerBudget) -> None:
     for name, value in _list_set_members(values).items():
         if not Decimal(value).is_finite() or value < 0:
@@ -240,7 +236,12 @@ STANDARD = ServerSettings(
     review="ask",
     review_response="never",
     caps=Caps(**{name: getattr(_LIMITS, name) for name in Caps.__struct_fields__}),
-    budget=ServerBudget(**{name: _get_dollars(getattr(_SPENDING, name)) for name in ServerBudget.__struct_fields__}),
+    budget=ServerBudget(
+        **{
+            name: None if (money := getattr(_SPENDING, name).money) is None else Decimal(money) / DOLLAR
+            for name in ServerBudget.__struct_fields__
+        }
+    ),
 )
 """The defaults: the host's own limits."""
 

@@ -543,10 +543,6 @@ class Case:
             return self.refusal("user", "the call was stopped")
         return self.refusal("policy", "blocked")
 
-    def decline_withdrawn(self) -> ElicitResult:
-        """Record the same for an elicitation, and make its answer."""
-        return self.declined("user" if self.desk.gate.is_stopped(self.origin) else "policy")
-
     def declined(self, reason: Reason) -> ElicitResult:
         """Record a refusal, and make the answer to an elicitation."""
         self.note("refused", reason)

@@ -119,7 +119,9 @@ class Growing:
                 partial = self._partial()
                 if not self._ended.is_set() and self._is_news(partial):
                     self._told = partial
-                    await self._store.keep_partial(self._row(partial))
+                    body = encode_value(partial).decode()
+                    row = PartialRow(id=self._review, host=self._store.host, began=self._began, body=body)
+                    await self._store.keep_partial(row)
                 await self._pause()
         except Exception as error:
             _log.warning("an answer is shown only once it is whole: %s", type(error).__name__)
@@ -145,11 +147,6 @@ class Growing:
     def _is_news(self, partial: Partial) -> bool:
         # That a model was asked is shown anyway, so there is no update before text has arrived.
         return partial != self._told and (self._told is not None or partial.cut or bool(partial.text))
-
-    def _row(self, partial: Partial) -> PartialRow:
-        return PartialRow(
-            id=self._review, host=self._store.host, began=self._began, body=encode_value(partial).decode()
-        )
 
     async def _drop_partial(self) -> None:
         try:

@@ -525,7 +525,7 @@ async def _review_texts(
         model=case.chosen.model,
         costs=costs,
     )
-    await stages.ask_for_approval(case, item, entered)
+    stages.check_approval(case, item, await stages.decided(case, item, entered))
     await reserve.hold_reservation(case, params)
     drafted = case.draft("generate", case.desk.provider.name, digest(params), model=case.chosen.model)
     await reserve.save_sending(case, params, drafted)

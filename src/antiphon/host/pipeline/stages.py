@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 import msgspec
@@ -33,7 +33,6 @@ from antiphon.host.review.review import (
     Answer,
     Approve,
     Blocked,
-    Decision,
     Deferred,
     Deny,
     Edit,
@@ -42,7 +41,6 @@ from antiphon.host.review.review import (
     Filled,
     NoReviewer,
     Regenerate,
-    Reviewer,
     ReviewItem,
     ToolItem,
     can_tell,
@@ -245,7 +243,8 @@ async def decided(
         raise case.refusal("no-reviewer")
     try:
         reviewer = desk.reviewer
-        decision = await _count_review(case, admitted, lambda: _put_to(reviewer, item))
+        ask = partial(reviewer.confirm, item) if isinstance(item, ToolItem) else partial(reviewer.review, item)
+        decision = await _count_review(case, admitted, ask)
     except Blocked:
         raise case.withdrawn() from None
     except NoReviewer as error:
@@ -279,11 +278,6 @@ def _refuse_unanswered(case: Case, error: NoReviewer) -> Exception:
     if isinstance(error, CallLeft):
         return case.leave_call(error.id)
     return case.refusal("deferred" if isinstance(error, Deferred) else "no-reviewer", why=str(error))
-
-
-async def ask_for_approval(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Approve:
-    """Ask the reviewer about something that can only be approved or denied. A denial is raised."""
-    return check_approval(case, item, await decided(case, item, admitted))
 
 
 def check_approval(case: Case, item: ReviewItem | ToolItem, decision: object) -> Approve:
@@ -327,7 +321,7 @@ async def fill_in_form(case: Case, item: ElicitItem, admitted: Pass) -> ElicitRe
         if isinstance(result, ElicitResult) and result.action == "accept" and item.params.mode == "form":
             check_content(fields_of(item.params), result.content or {})
     except Blocked:
-        return case.decline_withdrawn()
+        return case.declined("user" if case.desk.gate.is_stopped(case.origin) else "policy")
     except (NoReviewer, TimeoutError, LimitReached) as error:
         return case.declined(next(reason for kind, reason in _UNANSWERED.items() if isinstance(error, kind)))
     except Exception as error:
@@ -397,10 +391,6 @@ async def wait_within(seconds: float | None, waiting: Awaitable[T]) -> T:
     """
     async with asyncio.timeout(seconds):
         return await waiting
-
-
-async def _put_to(reviewer: Reviewer, item: ReviewItem | ToolItem) -> Decision:
-    return await (reviewer.confirm(item) if isinstance(item, ToolItem) else reviewer.review(item))
 
 
 async def _extend_denial(case: Case, denial: Deny, by: str | None) -> None:

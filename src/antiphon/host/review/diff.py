@@ -53,7 +53,7 @@ def split_changed_words(text: str, other: str) -> list[tuple[str, bool]]:
 
 def make_editable(text: str) -> str:
     """Convert a text for editing: each invisible character becomes its mark, ``⟦U+202E⟧``."""
-    return replace_hidden(text, _mark_character)
+    return replace_hidden(text, lambda char: f"\u27e6U+{ord(char):04X}\u27e7")
 
 
 def restore_edited_text(typed: str) -> str:
@@ -153,10 +153,6 @@ def _line_with_line(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine
         yield from (DiffLine("+", line) for line in new[b:at_b])
         yield from (DiffLine(" ", line) for line in old[at_a : at_a + size])
         a, b = at_a + size, at_b + size
-
-
-def _mark_character(char: str) -> str:
-    return f"\u27e6U+{ord(char):04X}\u27e7"
 
 
 def _restore_character(mark: re.Match[str]) -> str:

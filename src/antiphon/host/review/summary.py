@@ -151,13 +151,9 @@ def _join_line(text: str) -> str:
     """Return the readable beginning of a text, as one line."""
     text = text.lstrip()
     for at in range(0, min(len(text), _WINDOW * _WINDOWS), _WINDOW):
-        seen = _BLANK.sub(" ", replace_hidden(text[at : at + _WINDOW], _drop_character)).strip()
+        seen = _BLANK.sub(" ", replace_hidden(text[at : at + _WINDOW], lambda _char: "")).strip()
         if seen:
             return seen[:_WORDS]
-    return ""
-
-
-def _drop_character(char: str) -> str:
     return ""
 
 

@@ -174,15 +174,10 @@ def decode_records(entries: Iterable[Entry]) -> list[NumberedRecord]:
     return found
 
 
-def ask_of(record: Record) -> AskKey:
-    """Return the ask that a record belongs to."""
-    return AskKey(record.host, record.ask)
-
-
 def gather_rows(asks: MutableMapping[AskKey, AskRow], records: Iterable[NumberedRecord]) -> None:
     """Add records to the rows gathered from earlier ones."""
     for seq, record in records:
-        key = ask_of(record)
+        key = AskKey(record.host, record.ask)
         row = asks.get(key)
         if row is None:
             row = asks[key] = AskRow(

@@ -73,13 +73,13 @@ def read_spending(connection: Connection) -> tuple[list[ask_rows.SpentRow], int]
     return [ask_rows.SpentRow(**dict(row)) for row in rows], read_head(connection).seq
 
 
-def list_entries(connection: Connection, after: int, limit: int) -> list[Entry]:
+def list_entries(connection: Connection, after: int = 0, limit: int = 1000) -> list[Entry]:
     """Return the records with a higher number."""
     rows = _PAGE.rows(connection, {"after": after, "most": limit})
     return [Entry(seq=seq, body=body, hash=hashed) for seq, body, hashed in rows]
 
 
-def keys(connection: Connection, after: int, limit: int) -> list[RecordKey]:
+def keys(connection: Connection, after: int = 0, limit: int = 1000) -> list[RecordKey]:
     """Return the keys of the records with a higher number, and keys that are stored beyond the last record."""
     end = read_head(connection).seq
     keyed = _end_of_blocks(end)
@@ -90,7 +90,7 @@ def keys(connection: Connection, after: int, limit: int) -> list[RecordKey]:
     return sorted(found, key=lambda key: key.seq)[:limit]
 
 
-def find(connection: Connection, search: RecordSearch, limit: int) -> list[Entry]:
+def find(connection: Connection, search: RecordSearch, limit: int = 400) -> list[Entry]:
     """Return a page of records whose keys are those that are searched for."""
     order = record_keys.c.seq.desc() if search.after is None else record_keys.c.seq
     keyed = _end_of_blocks(read_head(connection).seq)
@@ -174,7 +174,7 @@ _MANY = 400
 """Most values in one condition: the oldest versions of SQLite allow 999."""
 
 
-def gather_more(connection: Connection, limit: int) -> int:
+def gather_more(connection: Connection, limit: int = 2000) -> int:
     """Add more records of the audit to what was gathered. Returns how many are left."""
     at = connection.execute(_AT.with_for_update()).scalar_one()
     fresh = list_entries(connection, at, limit)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, RowMapping, Text, and_, bindparam, delete, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Text, and_, bindparam, delete, or_, select, update
 
 from antiphon.host.store.base import BlockRow, DefinitionRow, GrantRow, Standing, Supposed
 from antiphon.host.store.tables import blocks, definitions, grants
@@ -41,10 +41,9 @@ def add_grant(connection: Connection, row: GrantRow) -> None:
 
 def in_force(connection: Connection, identity: str | None, now: float) -> list[GrantRow]:
     """Return the grants in force, of one server or of all."""
-    bounds = {"now": now, "most": MAX_LISTED}
-    if identity is None:
-        return [_read_grant(row) for row in connection.execute(_ALL, bounds).mappings()]
-    return [_read_grant(row) for row in connection.execute(_OF, {**bounds, "server": identity}).mappings()]
+    bounds = {"now": now, "most": MAX_LISTED, **({} if identity is None else {"server": identity})}
+    found = connection.execute(_ALL if identity is None else _OF, bounds)
+    return [GrantRow(**dict(row)) for row in found.mappings()]
 
 
 def use_grant(connection: Connection, id: str, now: float) -> bool:
@@ -52,9 +51,9 @@ def use_grant(connection: Connection, id: str, now: float) -> bool:
     return connection.execute(_USE, {"grant": id, "now": now}).rowcount == 1
 
 
-def revoke_grant(connection: Connection, id: str) -> bool:
+def revoke_grant(connection: Connection, grant: str) -> bool:
     """Delete a grant. Returns whether there was one."""
-    return connection.execute(delete(grants).where(grants.c.id == id)).rowcount == 1
+    return connection.execute(delete(grants).where(grants.c.id == grant)).rowcount == 1
 
 
 def block_server(connection: Connection, row: BlockRow) -> None:
@@ -72,7 +71,7 @@ def unblock_server(connection: Connection, identity: str) -> bool:
     return connection.execute(delete(blocks).where(blocks.c.identity == identity)).rowcount == 1
 
 
-def list_blocks(connection: Connection, identities: Sequence[str]) -> list[BlockRow]:
+def list_blocks(connection: Connection, *identities: str) -> list[BlockRow]:
     """Return all blocks, or those that cover a server with one of these identities."""
     given = {f"identity{at}": one for at, one in enumerate(identities)}
     rows = _prepare_covering(len(identities)).rows(connection, {"most": MAX_LISTED, **given})
@@ -94,7 +93,7 @@ def define_tool(connection: Connection, row: DefinitionRow) -> None:
     _keep_definition(connection, row.identity, row.tool, said, said)
 
 
-def switch_tool(connection: Connection, identity: str, tool: str, off: float | None, by: str | None) -> None:
+def switch_tool(connection: Connection, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
     """Switch a tool off, or on again; what was allowed of it stays as it is."""
     row = DefinitionRow(identity=identity, tool=tool, digest="", body="", allowed=0.0, by=by, off=off)
     _keep_definition(connection, identity, tool, {"off": off}, msgspec.structs.asdict(row))
@@ -117,7 +116,7 @@ def find_definition(connection: Connection, identity: str, tool: str) -> Definit
 
 def find_standing(connection: Connection, identities: Sequence[str], tool: str) -> Standing:
     """Return whether a server is blocked, and the definition of a tool of it as it was last allowed."""
-    blocking = list_blocks(connection, identities)
+    blocking = list_blocks(connection, *identities)
     return Standing(blocked=bool(blocking), definition=find_definition(connection, identities[0], tool))
 
 
@@ -138,12 +137,8 @@ def _prepare_standing(count: int) -> Prepared:
     return Prepared(select(definitions.c.tool).where(*same, *allowed, ~blocking.exists()))
 
 
-def list_definitions(connection: Connection, identity: str | None) -> list[DefinitionRow]:
+def list_definitions(connection: Connection, identity: str | None = None) -> list[DefinitionRow]:
     """Return the definitions that were allowed, of one server or of all."""
     chosen = select(definitions).order_by(definitions.c.identity, definitions.c.tool).limit(MAX_LISTED)
     found = chosen if identity is None else chosen.where(definitions.c.identity == identity)
     return [DefinitionRow(**dict(row)) for row in connection.execute(found).mappings()]
-
-
-def _read_grant(row: RowMapping) -> GrantRow:
-    return GrantRow(**dict(row))

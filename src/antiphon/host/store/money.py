@@ -128,7 +128,7 @@ def settle_late(connection: sa.Connection, id: str, amount: Amount) -> Amount | 
     return rest
 
 
-def list_balances(connection: sa.Connection, prefix: str) -> list[Balance]:
+def list_balances(connection: sa.Connection, prefix: str = "") -> list[Balance]:
     """Return the accounts whose key starts with ``prefix``."""
     chosen = sa.select(accounts).where(accounts.c.key.startswith(prefix, autoescape=True)).order_by(accounts.c.key)
     return [_read_balance(row) for row in connection.execute(chosen.limit(MAX_LISTED))]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, or_, select, tuple_, update
 from sqlalchemy.sql.dml import Update
 
 from antiphon.host.store import base
@@ -88,8 +88,8 @@ def find_review(connection: Connection, id: str) -> base.ReviewRow | None:
 
 def in_states(
     connection: Connection,
-    states: Sequence[base.ReviewState],
-    limit: int,
+    states: Sequence[base.ReviewState] = ("pending",),
+    limit: int = 1000,
     *,
     latest: bool = False,
     contents: bool = True,
@@ -103,7 +103,7 @@ def in_states(
         place, last = tuple_(reviews.c.created, reviews.c.id), reviews.alias()
         end = select(last.c.created, last.c.id).where(last.c.id == after).scalar_subquery()
         chosen = chosen.where(place < end if latest else place > end)
-    return [_read_review(row) for row in connection.execute(chosen).mappings()]
+    return [base.ReviewRow(**dict(row)) for row in connection.execute(chosen).mappings()]
 
 
 def count_waiting(connection: Connection, now: float) -> int:
@@ -241,10 +241,6 @@ def _row_of(values: Sequence[Any]) -> base.ReviewRow:
     return base.ReviewRow(**dict(zip(_COLUMNS, values, strict=True)))
 
 
-def _read_review(row: RowMapping) -> base.ReviewRow:
-    return base.ReviewRow(**dict(row))
-
-
 _PAGES = select(pages).order_by(pages.c.used.desc(), pages.c.name)
 
 
@@ -253,7 +249,7 @@ def find_pages(connection: Connection) -> list[base.PageRow]:
     return [base.PageRow(**dict(row)) for row in connection.execute(_PAGES).mappings()]
 
 
-def keep_page(connection: Connection, row: base.PageRow, most: int) -> None:
+def keep_page(connection: Connection, row: base.PageRow, *, most: int) -> None:
     """Store a page, and delete the oldest beyond ``most`` with their browsers."""
     _forget_page(connection, row.name, browsers_too=False)
     connection.execute(pages.insert(), msgspec.structs.asdict(row))
@@ -267,7 +263,7 @@ def browsers_of(connection: Connection, page: str) -> list[base.BrowserRow]:
     return [base.BrowserRow(**dict(row)) for row in connection.execute(chosen).mappings()]
 
 
-def keep_browser(connection: Connection, row: base.BrowserRow, most: int) -> None:
+def keep_browser(connection: Connection, row: base.BrowserRow, *, most: int) -> None:
     """Store a browser, and delete the oldest of its page beyond ``most``."""
     connection.execute(browsers.insert(), msgspec.structs.asdict(row))
     for old in browsers_of(connection, row.page)[:-most]:
@@ -350,18 +346,18 @@ def find_call(connection: Connection, *, id: str, fingerprint: str, now: float) 
     return None if row is None else PendingCallRow(**dict(row))
 
 
-def list_run_entries(connection: Connection, *, run: str) -> list[str]:
+def list_run_entries(connection: Connection, run: str) -> list[str]:
     """Return what was recorded of a run, oldest first."""
     chosen = select(run_entries.c.body).where(run_entries.c.run == run).order_by(run_entries.c.at)
     return list(connection.execute(chosen).scalars())
 
 
-def add_run_entry(connection: Connection, *, run: str, at: int, body: str) -> bool:
+def add_run_entry(connection: Connection, run: str, at: int, body: str) -> bool:
     """Record a step of a run. Returns false if there is one with this number."""
     adding = insert_into(connection, run_entries).values(run=run, at=at, body=body).on_conflict_do_nothing()
     return connection.execute(adding).rowcount == 1
 
 
-def forget_run(connection: Connection, *, run: str) -> None:
+def forget_run(connection: Connection, run: str) -> None:
     """Delete what was recorded of a run."""
     connection.execute(delete(run_entries).where(run_entries.c.run == run))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Literal, TypeVar
+from types import CoroutineType
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,8 +25,7 @@ from antiphon.host.store import base, money, tables
 from antiphon.host.store import grant_tables as permits
 from antiphon.host.store import recovery as leftovers
 from antiphon.host.store import reviews as questions
-from antiphon.host.store.ask_rows import AskRow, Found, Sought, SpentRow
-from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch
+from antiphon.host.store.chain import Record
 from antiphon.host.store.group_commit import Grouped, Owed
 from antiphon.host.store.news import News
 from antiphon.host.store.recovery import BEATS, LEASE, LeaseWatch, is_own, name_process
@@ -33,6 +33,7 @@ from antiphon.sql.database_store import StorePatience
 from antiphon.sql.runner import CLOSING, Runner
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _MARK = 0.001
 """Least change of a mark, in seconds, so that a process is seen to be alive even if its clock stands still or was set
@@ -44,7 +45,29 @@ LISTING = 60.0
 _log = logging.getLogger("antiphon.host")
 
 
-class SqlStore(base.Store):
+def _reads(
+    work: Callable[Concatenate[Connection, P], T], patience: float | None = None
+) -> Callable[Concatenate[SqlStore, P], CoroutineType[Any, Any, T]]:
+    """Make a method that reads with one function; ``patience`` as for ``run_read``."""
+
+    async def read(self: SqlStore, *args: P.args, **options: P.kwargs) -> T:
+        return await self.run_read(lambda connection: work(connection, *args, **options), patience)
+
+    return read
+
+
+def _writes(
+    work: Callable[Concatenate[Connection, P], T],
+) -> Callable[Concatenate[SqlStore, P], CoroutineType[Any, Any, T]]:
+    """Make a method that writes with one function."""
+
+    async def write(self: SqlStore, *args: P.args, **options: P.kwargs) -> T:
+        return await self.run_write(lambda connection: work(connection, *args, **options))
+
+    return write
+
+
+class SqlStore:
     """See ``base.Store``. It opens on first use."""
 
     bounded = False
@@ -84,6 +107,44 @@ class SqlStore(base.Store):
         self._outdated: ConfigError | None = None
         """Set when a newer release has added to the store what this one must not ignore; every method raises it."""
 
+    balances = _reads(money.list_balances)
+    balances_of = _reads(money.balances_of)
+    holds = _reads(money.find_holds)
+    entries = _reads(trail.list_entries, LISTING)
+    head = _reads(trail.read_head)
+    entries_at = _reads(trail.entries_at)
+    find_records = _reads(trail.find)
+    record_keys = _reads(trail.keys, LISTING)
+    asks = _reads(trail.find_asks)
+    ask = _reads(trail.find_ask)
+    spending = _reads(trail.read_spending)
+    calls = _reads(trail.count_calls)
+    servers = _reads(trail.find_servers)
+    definition = _reads(permits.find_definition)
+    standing = _reads(permits.find_standing)
+    definitions = _reads(permits.list_definitions)
+    blocks = _reads(permits.list_blocks)
+    run_entries = _reads(questions.list_run_entries)
+    review = _reads(questions.find_review)
+    reviews = _reads(questions.in_states)
+    draft = _reads(questions.read_draft)
+    reviews_version = _reads(questions.read_version)
+    partials = _reads(questions.find_partials)
+    pages = _reads(questions.find_pages)
+    browsers = _reads(questions.browsers_of)
+    gather = _writes(trail.gather_more)
+    switch_tool = _writes(permits.switch_tool)
+    add_grant = _writes(permits.add_grant)
+    revoke = _writes(permits.revoke_grant)
+    unblock = _writes(permits.unblock_server)
+    add_run_entry = _writes(questions.add_run_entry)
+    forget_run = _writes(questions.forget_run)
+    keep_draft = _writes(questions.keep_draft)
+    keep_partial = _writes(questions.keep_partial)
+    drop_partial = _writes(questions.drop_partial)
+    keep_page = _writes(questions.keep_page)
+    keep_browser = _writes(questions.keep_browser)
+
     async def commit(self, change: base.Change) -> str | None:
         try:
             await self._open()
@@ -95,80 +156,14 @@ class SqlStore(base.Store):
                 self.news.tell(id)
         return None
 
-    async def balances(self, prefix: str = "") -> list[base.Balance]:
-        return await self._run_read(partial(money.list_balances, prefix=prefix))
-
-    async def balances_of(self, keys: Sequence[str]) -> list[base.Balance]:
-        return await self._run_read(partial(money.balances_of, keys=keys))
-
     async def task_so_far(self, task: str, ask: str) -> base.TaskSoFar:
-        return await self._write(partial(money.task_so_far, task=task, ask=ask, now=self._clock()))
-
-    async def holds(self) -> list[base.HoldRow]:
-        return await self._run_read(money.find_holds)
-
-    async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
-        return await self._run_read(partial(trail.list_entries, after=after, limit=limit), LISTING)
-
-    async def head(self) -> Head:
-        return await self._run_read(trail.read_head)
-
-    async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
-        return await self._run_read(partial(trail.entries_at, seqs=seqs))
-
-    async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
-        return await self._run_read(partial(trail.find, search=search, limit=limit))
-
-    async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
-        return await self._run_read(partial(trail.keys, after=after, limit=limit), LISTING)
-
-    async def gather(self, limit: int = 2000) -> int:
-        return await self._write(partial(trail.gather_more, limit=limit))
-
-    async def asks(self, sought: Sought) -> Found:
-        return await self._run_read(partial(trail.find_asks, sought=sought))
-
-    async def ask(self, seq: int) -> AskRow | None:
-        return await self._run_read(partial(trail.find_ask, seq=seq))
-
-    async def spending(self) -> tuple[list[SpentRow], int]:
-        return await self._run_read(trail.read_spending)
-
-    async def calls(self, since: float) -> dict[str, int]:
-        return await self._run_read(partial(trail.count_calls, since=since))
-
-    async def servers(self, identities: Collection[str]) -> dict[str, str]:
-        return await self._run_read(partial(trail.find_servers, identities=identities))
-
-    async def definition(self, identity: str, tool: str) -> base.DefinitionRow | None:
-        return await self._run_read(partial(permits.find_definition, identity=identity, tool=tool))
-
-    async def standing(self, identities: Sequence[str], tool: str) -> base.Standing:
-        return await self._run_read(partial(permits.find_standing, identities=identities, tool=tool))
-
-    async def definitions(self, identity: str | None = None) -> list[base.DefinitionRow]:
-        return await self._run_read(partial(permits.list_definitions, identity=identity))
-
-    async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
-        await self._write(partial(permits.switch_tool, identity=identity, tool=tool, off=off, by=by))
-
-    async def add_grant(self, row: base.GrantRow) -> None:
-        await self._write(partial(permits.add_grant, row=row))
+        return await self.run_write(partial(money.task_so_far, task=task, ask=ask, now=self._clock()))
 
     async def grants(self, identity: str | None = None) -> list[base.GrantRow]:
-        return await self._run_read(partial(permits.in_force, identity=identity, now=self._clock()))
-
-    async def revoke(self, grant: str) -> bool:
-        return await self._write(partial(permits.revoke_grant, id=grant))
+        return await self.run_read(partial(permits.in_force, identity=identity, now=self._clock()))
 
     async def block(self, row: base.BlockRow) -> None:
         await self._change(partial(self._block, row, ()))
-
-    async def unblock(self, identity: str) -> bool:
-        return await self._write(partial(permits.unblock_server, identity=identity))
-
-    async def blocks(self, *identities: str) -> list[base.BlockRow]:
-        return await self._run_read(partial(permits.list_blocks, identities=identities))
 
     async def put_review(self, row: base.ReviewRow, *, joins: bool = False) -> base.ReviewRow:
         return await self._change(partial(questions.put_review, row=row, now=self._clock(), joins=joins), row.id)
@@ -179,41 +174,17 @@ class SqlStore(base.Store):
 
     async def pending_call(self, *, id: str = "", fingerprint: str = "") -> base.PendingCallRow | None:
         finding = partial(questions.find_call, id=id, fingerprint=fingerprint, now=self._clock())
-        return await self._run_read(finding)
+        return await self.run_read(finding)
 
     async def settle_call(self, call: base.PendingCallRow) -> None:
         await self._change(partial(questions.keep_call, row=call), call.id)
 
-    async def run_entries(self, run: str) -> list[str]:
-        return await self._run_read(partial(questions.list_run_entries, run=run))
-
-    async def add_run_entry(self, run: str, at: int, body: str) -> bool:
-        return await self._write(partial(questions.add_run_entry, run=run, at=at, body=body))
-
-    async def forget_run(self, run: str) -> None:
-        await self._write(partial(questions.forget_run, run=run))
-
-    async def review(self, id: str) -> base.ReviewRow | None:
-        return await self._run_read(partial(questions.find_review, id=id))
-
-    async def reviews(
-        self,
-        states: Sequence[base.ReviewState] = ("pending",),
-        limit: int = 1000,
-        *,
-        latest: bool = False,
-        contents: bool = True,
-        after: str | None = None,
-    ) -> list[base.ReviewRow]:
-        order = {"latest": latest, "contents": contents, "after": after}
-        return await self._run_read(partial(questions.in_states, states=states, limit=limit, **order))
-
     async def waiting(self) -> int:
-        return await self._run_read(partial(questions.count_waiting, now=self._clock()))
+        return await self.run_read(partial(questions.count_waiting, now=self._clock()))
 
     async def decide(self, decisions: Sequence[base.Decided]) -> base.ReviewRow | None:
         try:
-            await self._write(partial(self._write_decisions, decisions))
+            await self.run_write(partial(self._write_decisions, decisions))
         except money.RefusedChange as refused:
             return await self.review(str(refused))
         for decided in decisions:
@@ -226,12 +197,6 @@ class SqlStore(base.Store):
     async def release(self, id: str) -> bool:
         return await self._change(partial(questions.release_decision, id=id, now=self._clock()), id)
 
-    async def keep_draft(self, id: str, body: str | None) -> bool:
-        return await self._write(partial(questions.keep_draft, id=id, body=body))
-
-    async def draft(self, id: str) -> str | None:
-        return await self._run_read(partial(questions.read_draft, id=id))
-
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
         closing = partial(questions.close_review, id=id, state=state, keep_item=keep_item)
         try:
@@ -242,41 +207,17 @@ class SqlStore(base.Store):
     async def claim_review(self, id: str) -> None:
         await self._change(partial(questions.claim_review, id=id, host=self.host), id)
 
-    async def reviews_version(self) -> int:
-        return await self._run_read(questions.read_version)
-
     async def undecided(self) -> set[str]:
-        return await self._run_read(partial(questions.list_undecided, host=self.host))
+        return await self.run_read(partial(questions.list_undecided, host=self.host))
 
     async def watch(self, until: float) -> None:
-        await self._write(partial(questions.watch_process, host=self.host, until=until))
+        await self.run_write(partial(questions.watch_process, host=self.host, until=until))
 
     async def watched(self) -> bool:
-        return await self._run_read(partial(questions.is_watched, now=self._clock()))
-
-    async def keep_partial(self, row: base.PartialRow) -> None:
-        await self._write(partial(questions.keep_partial, row=row))
-
-    async def drop_partial(self, id: str) -> None:
-        await self._write(partial(questions.drop_partial, id=id))
-
-    async def partials(self) -> list[base.PartialRow]:
-        return await self._run_read(questions.find_partials)
-
-    async def pages(self) -> list[base.PageRow]:
-        return await self._run_read(questions.find_pages)
-
-    async def keep_page(self, row: base.PageRow, *, most: int) -> None:
-        await self._write(partial(questions.keep_page, row=row, most=most))
-
-    async def browsers(self, page: str) -> list[base.BrowserRow]:
-        return await self._run_read(partial(questions.browsers_of, page=page))
-
-    async def keep_browser(self, row: base.BrowserRow, *, most: int) -> None:
-        await self._write(partial(questions.keep_browser, row=row, most=most))
+        return await self.run_read(partial(questions.is_watched, now=self._clock()))
 
     async def recover(self) -> int:
-        done = await self._write(self._recover_store)
+        done = await self.run_write(self._recover_store)
         await self._owed.pay()
         return done
 
@@ -302,17 +243,19 @@ class SqlStore(base.Store):
         await self._owed.pay()
         await self._runner.run(partial(leftovers.record_leaving, host=self.host))
 
-    async def _write(self, work: Callable[[Connection], T]) -> T:
+    async def run_write(self, work: Callable[[Connection], T]) -> T:
+        """Open the store and write."""
         await self._open()
         return await self._patience.wait(self._runner.run(work))
 
     async def _change(self, work: Callable[[Connection], T], question: str | None = None) -> T:
         """Change a question, or any; those who wait in this process are told at once."""
-        result = await self._write(work)
+        result = await self.run_write(work)
         self.news.tell(question)
         return result
 
-    async def _run_read(self, work: Callable[[Connection], T], patience: float | None = None) -> T:
+    async def run_read(self, work: Callable[[Connection], T], patience: float | None = None) -> T:
+        """Open the store and read; ``patience``: most seconds, if not the usual ones."""
         await self._open()
         return await self._patience.wait(self._runner.run(work, write=False), patience)
 

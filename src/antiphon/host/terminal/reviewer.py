@@ -242,7 +242,7 @@ class Talk:
             "model": self._choose_model,
             "open": self._open,
             "fold": lambda: self._draw(whole=True),
-            "raw": self._show_raw,
+            "raw": lambda: self._console.show(self._console.layout.quoted(self._shown.raw)),
             "help": self._help,
         }
         while True:
@@ -394,9 +394,6 @@ class Talk:
 
     async def _again(self) -> Decision:
         return Regenerate(model=self._other_model())
-
-    async def _show_raw(self) -> None:
-        await self._console.show(self._console.layout.quoted(self._shown.raw))
 
     async def _help(self) -> None:
         about, words = find_subject(self._shown), self._words

@@ -113,7 +113,8 @@ class Tty:
         except OSError as error:
             raise NoReviewer(f"the terminal cannot be opened: {error.strerror}") from None
         self._pending = bytearray()
-        self._line_cut = False
+        self.line_was_cut = False
+        """Whether the last line was so long that the terminal may have cut it."""
 
     @property
     def columns(self) -> int:
@@ -130,11 +131,6 @@ class Tty:
             return os.get_terminal_size(self._fd).lines or 24
         except OSError:
             return 24
-
-    @property
-    def line_was_cut(self) -> bool:
-        """Whether the last line was so long that the terminal may have cut it."""
-        return self._line_cut
 
     async def write(self, text: str) -> None:
         """Write a text unchanged: the caller has made it inert."""
@@ -174,7 +170,7 @@ class Tty:
             self._pending += chunk or b"\n"
         line, _, rest = bytes(self._pending).partition(b"\n")
         self._pending[:] = rest
-        self._line_cut = len(line) >= _LONGEST_LINE
+        self.line_was_cut = len(line) >= _LONGEST_LINE
         return codecs.decode(line, "utf-8", "replace").rstrip("\r")
 
     async def _read_chunk(self) -> bytes:
@@ -214,7 +210,7 @@ class WindowsTty(Tty):
     def __init__(self, keyboard: Any = None, screen: TextIO | None = None) -> None:
         self.path = "CON"
         self._line = ""
-        self._line_cut = False
+        self.line_was_cut = False
         self._fd = -1
         try:
             self._keyboard: Any = keyboard or importlib.import_module("msvcrt")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -62,27 +62,19 @@ class JournalEntry(msgspec.Struct, frozen=True, array_like=True):
 class Journal:
     """What one call has learnt: ``place`` computes where the handler is, ``take`` reads an entry, ``note`` adds one."""
 
-    __slots__ = ("_claimed", "_counts", "_entries", "_has_secrets", "size")
+    __slots__ = ("_claimed", "_counts", "_has_secrets", "entries", "size")
 
     def __init__(self, entries: dict[str, JournalEntry] | None = None) -> None:
-        self._entries = entries or {}
+        self.entries = entries or {}
+        """All entries, by their places."""
         self._claimed: set[str] = set()
         self._counts: dict[str, int] = {}
         self._has_secrets = False
-        self.size = sum(_measure_entry(name, entry) for name, entry in self._entries.items())
+        self.size = sum(_measure_entry(name, entry) for name, entry in self.entries.items())
         """Bytes kept, approximately."""
 
     def __len__(self) -> int:
-        return len(self._entries)
-
-    @property
-    def entries(self) -> Mapping[str, JournalEntry]:
-        """All entries, by their places."""
-        return self._entries
-
-    def entry_at(self, name: str) -> JournalEntry | None:
-        """Return what was learnt at a place; ``None`` if nothing was."""
-        return self._entries.get(name)
+        return len(self.entries)
 
     @property
     def is_full(self) -> bool:
@@ -108,7 +100,7 @@ class Journal:
     def take(self, place: JournalPlace) -> JournalEntry | None:
         """Return the entry of a place, ``None`` if it is new; ``CallDiverged`` if it is of another ask or step."""
         name = place.name
-        entry = self._entries.get(name)
+        entry = self.entries.get(name)
         if entry is None:
             return None
         if entry.digest != place.digest:
@@ -125,12 +117,12 @@ class Journal:
 
     def record(self, name: str, entry: JournalEntry) -> None:
         """Add an entry that the handler will find when it comes to this place."""
-        self._entries[name] = entry
+        self.entries[name] = entry
         self.size += _measure_entry(name, entry)
 
     def list_unclaimed(self) -> Iterator[str]:
         """Yield the places whose answer the replayed handler has not come to yet."""
-        for name, entry in self._entries.items():
+        for name, entry in self.entries.items():
             if entry.kind == "answer" and name not in self._claimed:
                 yield name
 
@@ -143,7 +135,7 @@ class Journal:
 
     def pack(self) -> bytes:
         """Encode the journal."""
-        data = msgspec.msgpack.encode((self._has_secrets, self._entries))
+        data = msgspec.msgpack.encode((self._has_secrets, self.entries))
         if self._has_secrets or len(data) < _COMPRESSED_FROM:
             return _PLAIN + data
         return _DEFLATED + zlib.compress(data, 1)

@@ -319,7 +319,8 @@ class ServerRounds:
         state = self._seal.open(text, bound_to, time.time())
         retry = _Retry(connection, request, handled, state, bound_to)
         call, stored = self._copy_of(state), self.stored
-        if call is None and request.pass_on is not None and self._is_held_elsewhere(state):
+        is_held_elsewhere = self.own_process is not None and state.holder not in ("", self.own_process())
+        if call is None and request.pass_on is not None and is_held_elsewhere:
             request.pass_on(state.holder)
             return
         if stored is None or (call is not None and not handled.once and not _may_be_owned_elsewhere(call, stored)):
@@ -329,9 +330,6 @@ class ServerRounds:
         self._retries.add(task)
         task.add_done_callback(self._retries.discard)
         request.on_cancel = task.cancel
-
-    def _is_held_elsewhere(self, state: request_state.State) -> bool:
-        return self.own_process is not None and bool(state.holder) and state.holder != self.own_process()
 
     def _copy_of(self, state: request_state.State) -> RoundCall | EndedCall | None:
         """Return our copy of a call if it is as recent as the state; a copy that was overtaken elsewhere is ended."""

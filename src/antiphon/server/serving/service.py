@@ -337,7 +337,7 @@ class Service:
         if loop is None:
             self._mount(mount, other, include)
         else:
-            loop.call_soon_threadsafe(self._begin_mounting, mount, other)
+            loop.call_soon_threadsafe(lambda: start_in(self._mounting, self._mount_live(mount, other)))
 
     def all_mounted(self) -> Iterator[Service]:
         """Iterate over this server, and all that are mounted on it or on one of these."""
@@ -353,9 +353,6 @@ class Service:
         self._mounts.add(mount)
         include()
         self.refresh()
-
-    def _begin_mounting(self, mount: Mount, other: Service) -> None:
-        start_in(self._mounting, self._mount_live(mount, other))
 
     async def _mount_live(self, mount: Mount, other: Service) -> None:
         """Enter the lifespan of a server that is mounted on an open one, and only then offer its features."""

@@ -134,7 +134,8 @@ class Seal:
 
     def seal(self, state: State, bound_to: bytes) -> str:
         """Encrypt a state for one binding."""
-        return _to_text(self.seal_bytes(_encode(state), bound_to)).decode("ascii")
+        blob = self.seal_bytes(_encode(state), bound_to)
+        return b2a_base64(blob, newline=False).translate(_TO_URL).decode("ascii")
 
     def seal_bytes(self, data: bytes, bound_to: bytes) -> bytes:
         """Encrypt anything for one binding."""
@@ -225,10 +226,6 @@ def _add_meaning(digest: blake2b, member: Raw) -> None:
         digest.update(view)
         return
     digest.update(_json(_meaning(member)))
-
-
-def _to_text(blob: bytes) -> bytes:
-    return b2a_base64(blob, newline=False).translate(_TO_URL)
 
 
 # --- encryption -------------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class ServedTasks:
         self._find = find
         self._tell = tell
         self._listened = listened
-        self._awaited: dict[str, set[asyncio.Event]] = {}
+        self.awaited: dict[str, set[asyncio.Event]] = {}
         """By task, the events of the requests that wait for its end in this process."""
         self._offset = 0.0
         self._side: set[asyncio.Task[None]] = set()
@@ -381,24 +381,20 @@ class ServedTasks:
 
     def listened(self) -> set[str]:
         """Return the tasks that clients of this process listen to or wait for."""
-        return self._listened() | self._awaited.keys()
-
-    def awaiting(self, id: str) -> set[asyncio.Event]:
-        """Return the events of the requests that wait for a task in this process."""
-        return self._awaited.get(id, set())
+        return self._listened() | self.awaited.keys()
 
     @contextmanager
     def news(self, id: str) -> Generator[asyncio.Event]:
         """Yield an event that is set whenever this process learns of a change of the task."""
         event = asyncio.Event()
-        events = self._awaited.setdefault(id, set())
+        events = self.awaited.setdefault(id, set())
         events.add(event)
         try:
             yield event
         finally:
             events.discard(event)
-            if not events and self._awaited.get(id) is events:
-                del self._awaited[id]
+            if not events and self.awaited.get(id) is events:
+                del self.awaited[id]
 
     def seen(self, record: TaskRecord) -> GetTaskResult:
         """Return a task in the form for its client."""
@@ -420,7 +416,7 @@ class ServedTasks:
         return record
 
     def _say(self, record: TaskRecord) -> None:
-        for event in self._awaited.get(record.id, ()):
+        for event in self.awaited.get(record.id, ()):
             event.set()
         self._tell(self.seen(record))
 
@@ -429,7 +425,7 @@ class ServedTasks:
         missing = call.missing(record)
         if missing:
             _, journal = await self._open_journal(record)
-            found = {key: journal.entry_at(place) for key, place in missing.items()}
+            found = {key: journal.entries.get(place) for key, place in missing.items()}
             call.settle({key: entry for key, entry in found.items() if entry is not None})
         self.stop(record)
 

@@ -88,9 +88,8 @@ class TaskCall(HandlerCall):
     """A handler that runs for a task."""
 
     __slots__ = (
-        "_asked_here", "_failure", "_given", "_is_dirty", "_keeper", "_message", "_pending", "_saved", "_saving",
-        "_unsaved", "_waiting_for", "_why", "active", "began", "handled", "holds", "is_left",
-        "journal", "record", "task",
+        "_failure", "_given", "_is_dirty", "_keeper", "_pending", "_saved", "_saving", "_unsaved", "_waiting_for",
+        "active", "asked", "began", "handled", "holds", "is_left", "journal", "message", "record", "task", "why",
     )  # fmt: skip
 
     def __init__(
@@ -121,8 +120,10 @@ class TaskCall(HandlerCall):
         """Asks that were open when the handler was run again, and that it has not come to yet."""
         self._given: dict[str, Raw] = dict(request.params.input_responses or {})
         """Answers that came with the call, by the author's keys."""
-        self._asked_here = record.asked
-        self._message = record.message
+        self.asked = record.asked
+        """How many asks were numbered."""
+        self.message = record.message
+        """What is being done, for people."""
         self._unsaved: dict[str, JournalEntry] = {}
         self._is_dirty = False
         self._saved: asyncio.Future[None] | None = None
@@ -130,7 +131,8 @@ class TaskCall(HandlerCall):
         self._saving: asyncio.Task[None] | None = None
         self._failure: CallDiverged | OutOfRoom | None = None
         """The error that the task fails with, even if the handler catches it."""
-        self._why: str | None = None
+        self.why: str | None = None
+        """Why the handler was cancelled, or that it has ended; ``None`` while it runs."""
         """Why it was cancelled."""
 
     # --- its life -----------------------------------------------------------------------------------------------
@@ -152,7 +154,7 @@ class TaskCall(HandlerCall):
             failure = self._failure
             problem = InternalError(f"CallDiverged: {failure}") if isinstance(failure, CallDiverged) else failure
             outcome = None
-        self._why = self._why or "the call has ended"
+        self.why = self.why or "the call has ended"
         for pending in self._pending.values():
             pending.answer.cancel()
         if self._saving is not None:
@@ -166,15 +168,10 @@ class TaskCall(HandlerCall):
             log.exception("%s returned what cannot be sent", self.handled.name)
             raise InternalError("Internal error") from None
 
-    @property
-    def why(self) -> str | None:
-        """Why the handler was cancelled, or that it has ended; ``None`` while it runs."""
-        return self._why
-
     def end(self, reason: str) -> None:
         """Cancel the handler, once; asks and steps in its cleanup raise ``CallAbandoned``."""
-        if self._why is None:
-            self._why = reason
+        if self.why is None:
+            self.why = reason
             if self.task is not None:
                 self.task.cancel(reason)
 
@@ -203,8 +200,8 @@ class TaskCall(HandlerCall):
     def _check_lost(self) -> None:
         if self._failure is not None:
             raise self._failure
-        if self._why is not None:
-            raise CallAbandoned(self._why)
+        if self.why is not None:
+            raise CallAbandoned(self.why)
 
     # --- asking -------------------------------------------------------------------------------------------------
 
@@ -213,7 +210,7 @@ class TaskCall(HandlerCall):
     ) -> CallAnswer:
         """Open an ask and wait for its answer; in a replay, return the recorded one."""
         self.check_outside_steps(spec)
-        if self._why is not None:
+        if self.why is not None:
             await asyncio.sleep(_LOOK_AGAIN)
         self._check_lost()
         place = self.journal.place_of_ask(spec.name, params, key)
@@ -233,7 +230,7 @@ class TaskCall(HandlerCall):
             self._note(place, "timeout")
             raise CallTimeout(f"{spec.name} was not answered in time") from None
         except asyncio.CancelledError:
-            if self._why is None:
+            if self.why is None:
                 self._note(place, "withdrawn")
             raise
         finally:
@@ -259,9 +256,9 @@ class TaskCall(HandlerCall):
         ask = self._waiting_for.pop(place.name, None)
         if ask is not None:
             return _Pending(ask, spec, place, future, stored=True)
-        self._asked_here += 1
+        self.asked += 1
         # "Each request key in inputRequests MUST be unique over the lifetime of a single task."
-        name = f"{spec.name.rpartition('/')[0]}-{self._asked_here}"
+        name = f"{spec.name.rpartition('/')[0]}-{self.asked}"
         if key is not None:
             name = key if place.count == 0 else f"{key}#{place.count + 1}"
         deadline = None if timeout is None else self._keeper.now() + timeout
@@ -294,7 +291,7 @@ class TaskCall(HandlerCall):
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
         """Run a step once, and continue when its result is stored; a replay returns the recorded result."""
-        if self._why is not None:
+        if self.why is not None:
             await asyncio.sleep(_LOOK_AGAIN)
         self._check_lost()
         place = self.journal.place_of_step(name)
@@ -317,7 +314,7 @@ class TaskCall(HandlerCall):
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress as the task's ``statusMessage``."""
         self._check_lost()
-        self._message = message or (f"{progress:g}" if total is None else f"{progress:g} of {total:g}")
+        self.message = message or (f"{progress:g}" if total is None else f"{progress:g} of {total:g}")
         self._changed()
 
     async def go_on_as_task(self, *, required: bool) -> bool:
@@ -325,16 +322,6 @@ class TaskCall(HandlerCall):
         return True
 
     # --- storing ------------------------------------------------------------------------------------------------
-
-    @property
-    def message(self) -> str | None:
-        """What is being done, for people."""
-        return self._message
-
-    @property
-    def asked(self) -> int:
-        """How many asks were numbered."""
-        return self._asked_here
 
     @property
     def keys(self) -> set[str]:
@@ -350,7 +337,7 @@ class TaskCall(HandlerCall):
         """Write soon what has changed, in a task outside of the handler's context, so that it takes no lane."""
         self._is_dirty = True
         self.active = asyncio.get_running_loop().time()
-        if self._saving is None and self._why is None:
+        if self._saving is None and self.why is None:
             self._saving = asyncio.get_running_loop().create_task(self._save(), context=Context())
 
     async def _until_saved(self) -> None:
@@ -382,7 +369,7 @@ class TaskCall(HandlerCall):
     def _give_up(self) -> None:
         saved, self._saved = self._saved, None
         if saved is not None and not saved.done():
-            saved.set_exception(CallAbandoned(self._why or "the call has ended"))
+            saved.set_exception(CallAbandoned(self.why or "the call has ended"))
             saved.exception()
 
     def _may_ask(self) -> bool:

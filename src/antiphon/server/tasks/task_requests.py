@@ -326,7 +326,7 @@ class _WaitingResult:
         finally:
             if not is_answered:
                 self._asked.keys.discard(ask.key)
-            for other in self._tasks.awaiting(record.id) - {news}:
+            for other in self._tasks.awaited.get(record.id, set()) - {news}:
                 other.set()
 
     async def _store(self, record: TaskRecord, ask: TaskAsk, kind: Kind, given: bytes) -> None:

@@ -18,18 +18,6 @@ from antiphon.wire.revisions.lowering import Lowering
 class Revision:
     """One revision of the protocol. Only those in ``REVISIONS`` exist: compare with ``is`` or by ``order``."""
 
-    __slots__ = (
-        "argument_errors_are_results",
-        "asks_for_tasks",
-        "batches",
-        "lower",
-        "modern",
-        "name",
-        "null_id",
-        "order",
-        "sampling_has_parts",
-    )
-
     def __init__(self, name: str, order: int, *differences: Difference, modern: bool = False) -> None:
         self.name = name
         """The date that names it on the wire."""
