@@ -32,8 +32,7 @@ from antiphon.server.asks.tool_loop import (
 from antiphon.server.calls.call import HandlerCall
 from antiphon.server.core import Core
 from antiphon.server.decorators import Features
-from antiphon.server.functions.pydantic_types import Adapter
-from antiphon.server.functions.shape import adapt_type, decode_with, encode_value
+from antiphon.server.functions.shape import Adapter, adapt_type, decode_with, encode_value
 from antiphon.wire.common import LOGGING_LEVELS, ClientCapabilities, Implementation, LoggingLevel, RequestParams
 from antiphon.wire.envelope import RequestId
 from antiphon.wire.logging import LoggingMessageNotificationParams

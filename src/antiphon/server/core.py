@@ -25,7 +25,7 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import declares_capability
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.decorators import Features
-from antiphon.server.features.completion import Completions
+from antiphon.server.features.prompts import Completions
 from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.tools import Requirement
 from antiphon.server.features.uri_parts import normalize_uri

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, cast, overload
 from antiphon.errors import ConfigError
 from antiphon.machine.other_frameworks import check_options
 from antiphon.server.features.checked_options import ACCESS, ServedFeature
-from antiphon.server.features.completion import Completions
-from antiphon.server.features.prompts import ServedPrompt
+from antiphon.server.features.prompts import Completions, ServedPrompt
 from antiphon.server.features.registry import Registry
 from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.tools import ServedTool

@@ -90,10 +90,10 @@ class Handlers:
         table[OTHERS] = _refuse_unknown
         around = {method: partial(self._around, handler) for method, handler in table.items()}
 
-        def call(request: Request, peer: Peer) -> CallToolResult | CoroutineType[Any, Any, Wire] | Later:
+        def serve_call(request: Request, peer: Peer) -> CallToolResult | CoroutineType[Any, Any, Wire] | Later:
             return self._serve(request, peer, self.target(request.params, request, peer))
 
-        return around | dict.fromkeys(self._finders, call)
+        return around | dict.fromkeys(self._finders, serve_call)
 
     def _list_plain(self) -> dict[str, Handler]:
         """Return the handlers of all methods, without middleware."""

@@ -85,9 +85,12 @@ class ChannelNotices:
             elif text in proofs:
                 proved.set()
 
+        def note_end(_driver: object) -> None:
+            lost.set()
+
         driver = self._driver = await connect(**self._options)
         try:
-            driver.add_termination_listener(lambda _: lost.set())
+            driver.add_termination_listener(note_end)
             await driver.add_listener(self._channel, heard)
             while not lost.is_set():
                 proof = _PROOF + os.urandom(8).hex()

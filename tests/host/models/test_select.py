@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
-from antiphon.host.models.select import select_model
+from antiphon.host.models.models import select_model
 from antiphon.host.models.selection import Needs, Selection
 from antiphon.wire.sampling import ModelHint, ModelPreferences
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from antiphon.host.budget import input_estimate
 from antiphon.host.model_catalogue import Model, ModelPrice
-from antiphon.host.models.select import cost_score, priorities_of, tier_score, weigh_scores
+from antiphon.host.models.models import cost_score, priorities_of, tier_score, weigh_scores
 from antiphon.host.models.selection import FAMILIES, complete_model, family_of, follow_hints, match_hint, needs_of
 from antiphon.wire.content import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import ModelPreferences, SamplingMessage

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from antiphon.host.store.group_commit import CALM, MAX_GROUP, MAX_OWED, Grouped, Owed
+from antiphon.host.store.sql_store import CALM, MAX_GROUP, MAX_OWED, Grouped, Owed
 
 
 class No(Exception):

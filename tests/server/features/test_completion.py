@@ -9,8 +9,7 @@ import pytest
 
 from antiphon.errors import ConfigError, InvalidParams, ResultInvalid
 from antiphon.server.context import Context
-from antiphon.server.features.completion import Completions
-from antiphon.server.features.prompts import ServedPrompt
+from antiphon.server.features.prompts import Completions, ServedPrompt
 from antiphon.server.features.registry import Registry
 from antiphon.server.features.resources import ServedTemplate
 from antiphon.wire.completion import (

@@ -15,7 +15,7 @@ import pytest
 from typing_extensions import TypedDict
 
 from antiphon.json_schema.validator import MismatchError
-from antiphon.server.functions.pydantic_types import Adapter
+from antiphon.server.functions.shape import Adapter
 
 BINARY = b"\x89\xfb\xff\x00"
 TEXT = base64.b64encode(BINARY).decode()

@@ -13,7 +13,7 @@ import pydantic
 import pytest
 
 from antiphon.json_schema.validator import MismatchError
-from antiphon.server.functions.pydantic_types import Adapter, is_pydantic, read_field
+from antiphon.server.functions.shape import Adapter, is_pydantic, read_field
 from antiphon.server.functions.signature import REQUIRED, Parameter
 
 

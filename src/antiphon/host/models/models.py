@@ -2,32 +2,276 @@
 
 Owns the vendors' clients, which are made on first use or by ``warm``, and the change to a fallback when a model fails.
 Vendors' libraries are not imported before that.
+
+``select_model`` is pure, and the only place that knows the order of the rules: eligibility, hints, then priorities or
+the user's order.
+
+* The order in which the catalogue lists its models never matters; the user's order is a value of its own.
+* Removing a model that was not selected never changes the selection.
+* Raising one priority never selects a model that is worse in that respect.
+* Hints never widen the choice: a model that is not eligible stays so, whatever a server asks for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from decimal import Decimal
-from functools import partial
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from decimal import Context, Decimal
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from functools import lru_cache, partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.host.model_catalogue import Model, ModelCatalogue
-from antiphon.host.models.select import select_model
+from antiphon.host.model_catalogue import Model, ModelCatalogue, Tier
+from antiphon.host.models import selection
 from antiphon.host.models.selection import Selection, needs_of
 from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Usage, find_key, missing_key
 from antiphon.host.providers.offline import Echo
 from antiphon.host.providers.persistence import RetryPatience, may_stand_in, retry_patiently
 from antiphon.host.providers.vectors import Embedded, EmbeddingParams, join_portions
 from antiphon.machine.public_names import describe_install
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, ModelPreferences
 
 if TYPE_CHECKING:
     from antiphon.host.providers.vendor.adapter import Vendor
+
+_DECADES = 5
+"""Decades of the scale for cost: from $1e-5 per request (a short one to the smallest models) to $1."""
+_TIERS = tuple(Fraction(steps, 4) for steps in range(5))
+_DIGITS = Context(prec=12)
+"""Correctly rounded, so that the logarithm is the same on every platform, and monotonic."""
+
+
+class Priorities(msgspec.Struct, frozen=True, kw_only=True):
+    """The server's priorities, each from 0 to 1."""
+
+    cost: Fraction
+    speed: Fraction
+    intelligence: Fraction
+
+    @property
+    def total(self) -> Fraction:
+        """The sum; 0 if there are no priorities."""
+        return self.cost + self.speed + self.intelligence
+
+
+def priorities_of(wishes: ModelPreferences | None) -> Priorities:
+    """Return the priorities of a request; absent ones are 0."""
+    given = (None,) * 3
+    if wishes is not None:
+        given = (wishes.cost_priority, wishes.speed_priority, wishes.intelligence_priority)
+    cost, speed, intelligence = (Fraction(value or 0) for value in given)
+    return Priorities(cost=cost, speed=speed, intelligence=intelligence)
+
+
+@lru_cache(4_096)
+def cost_score(dollars: Decimal | None) -> Fraction:
+    """Score a cost on a logarithmic scale: 1 at $1e-5 per request and below, 0 at $1 and above, or if unknown."""
+    if dollars is None or dollars >= 1:
+        return Fraction(0)
+    if dollars <= Decimal(10) ** -_DECADES:
+        return Fraction(1)
+    return Fraction(-dollars.log10(_DIGITS)) / _DECADES
+
+
+def tier_score(tier: Tier | None) -> Fraction:
+    """Score a tier: 0 for the lowest, 1 for the highest; an unknown one counts as the lowest."""
+    return _TIERS[(tier or 1) - 1]
+
+
+def weigh_scores(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence: Fraction) -> Fraction:
+    """Return the weighted sum of the scores, not divided by the sum of the priorities, which all models share."""
+    # One fraction is made at the end and not one for each step, because this runs for each model of each request.
+    numerator, denominator = 0, 1
+    for priority, part in ((priorities.cost, cost), (priorities.speed, speed), (priorities.intelligence, intelligence)):
+        below = priority.denominator * part.denominator
+        numerator = numerator * below + priority.numerator * part.numerator * denominator
+        denominator *= below
+    return Fraction(numerator, denominator)
+
+
+Parts = tuple[Fraction, Fraction, Fraction]
+
+
+def select_model(
+    needs: selection.Needs,
+    wishes: ModelPreferences | None,
+    catalogue: ModelCatalogue,
+    *,
+    allowed: Collection[str] | None = None,
+    left: Decimal | None = None,
+    unavailable: Mapping[str, str] | None = None,
+) -> selection.Selection:
+    """Choose a model.
+
+    ``allowed``: globs over names, one of which must match; ``None`` for any model. ``left``: dollars the request may
+    cost in the worst case; ``None`` for no limit. ``unavailable``: why a model cannot be used now, by its name.
+    """
+    # A model for embeddings is no candidate for an answer, nor the other way round.
+    concerned = [model for model in catalogue if bool(model.embeddings) == needs.embeddings]
+    judged = [
+        _Judged(
+            model,
+            cost := _compute_cost(model, needs),
+            tuple(_list_obstacles(model, cost, needs, allowed, left, unavailable or {})),
+        )
+        for model in concerned
+    ]
+    eligible = [each.model for each in judged if not each.obstacles]
+    followed = selection.follow_hints([hint.name or "" for hint in (wishes.hints if wishes else None) or ()], eligible)
+    priorities = priorities_of(wishes)
+    total = priorities.total
+    scored = {each.model.name: _score_model(each, priorities) for each in judged if not each.obstacles}
+    winner, rule = _decide_winner([scored[model.name] for model in followed.models], catalogue, weighed=total > 0)
+    return selection.Selection(
+        winner=winner.name if winner else None,
+        fallbacks=_list_fallbacks(winner, eligible, catalogue),
+        rule=rule,
+        needs=needs,
+        hint=followed.hint,
+        match=followed.match,
+        priorities=_show_priorities(priorities),
+        left=left,
+        candidates=tuple(_make_candidate(each, scored.get(each.model.name), followed, total) for each in judged),
+    )
+
+
+class _Judged(NamedTuple):
+    model: Model
+    cost: Decimal | None
+    obstacles: tuple[selection.Obstacle, ...]
+
+
+class _Scored(NamedTuple):
+    judged: _Judged
+    parts: Parts
+    sum: Fraction
+    """Sum of the scores weighted by the priorities. Not divided by the sum of the priorities, which is the same for
+    all."""
+
+
+def _score_model(judged: _Judged, priorities: Priorities) -> _Scored:
+    model = judged.model
+    parts = cost_score(judged.cost), tier_score(model.speed), tier_score(model.intelligence)
+    return _Scored(judged, parts, weigh_scores(priorities, *parts))
+
+
+def _decide_winner(
+    models: list[_Scored], catalogue: ModelCatalogue, *, weighed: bool
+) -> tuple[Model | None, selection.SelectionRule]:
+    """Choose among the models that are left."""
+
+    def in_order(scored: _Scored) -> tuple[int, bool, Decimal, str]:
+        # The user's order, then cost, then name. The default model comes first, see ``ModelCatalogue.rank``.
+        model, cost, _ = scored.judged
+        return catalogue.rank(model), cost is None, cost or Decimal(0), model.name
+
+    if not models:
+        return None, "none"
+    if not weighed:
+        first = min(models, key=in_order).judged.model
+        return first, "default" if first.name == catalogue.default else "order"
+    # ``min`` over the negative sum takes the highest sum, and among equal ones the first by ``in_order``.
+    return min(models, key=lambda scored: (-scored.sum, in_order(scored))).judged.model, "score"
+
+
+def _list_fallbacks(winner: Model | None, eligible: list[Model], catalogue: ModelCatalogue) -> tuple[str, ...]:
+    if winner is None or winner.embeddings:
+        return ()
+    return tuple(model.name for model in catalogue.fallbacks(winner.name) if model in eligible)
+
+
+def _compute_cost(model: Model, needs: selection.Needs) -> Decimal | None:
+    if model.price is None:
+        return None
+    return model.price.cost(needs.input_tokens, min(needs.max_tokens, model.max_output or needs.max_tokens))
+
+
+def _list_obstacles(
+    model: Model,
+    cost: Decimal | None,
+    needs: selection.Needs,
+    allowed: Collection[str] | None,
+    left: Decimal | None,
+    unavailable: Mapping[str, str],
+) -> Iterator[selection.Obstacle]:
+    """Yield everything that keeps a model from answering. What is unknown about it counts as an obstacle."""
+    if allowed is not None and not any(fnmatchcase(model.name, glob) for glob in allowed):
+        yield selection.Obstacle(code="not-allowed", detail="this server may not use it")
+    if model.name in unavailable:
+        yield selection.Obstacle(code="unavailable", detail=unavailable[model.name])
+    yield from _list_lacking(model, needs)
+    if not needs.embeddings:
+        # The context of a model for embeddings bounds each text, not all of them together.
+        yield from _too_small(model, needs)
+    yield from _too_dear(cost, left, needs)
+
+
+def _list_lacking(model: Model, needs: selection.Needs) -> Iterator[selection.Obstacle]:
+    if needs.inputs and model.inputs is None:
+        yield selection.Obstacle(
+            code="inputs-unknown", detail="whether it takes more than text is not known: set inputs"
+        )
+    for kind in needs.inputs:
+        if model.inputs is not None and kind not in model.inputs:
+            code = "no-image" if kind == "image" else "no-audio"
+            yield selection.Obstacle(code=code, detail=f"it takes no {kind}")
+    if needs.tools and model.tools is None:
+        yield selection.Obstacle(code="tools-unknown", detail="whether it can use tools is not known: set tools")
+    if needs.tools and model.tools is False:
+        yield selection.Obstacle(code="no-tools", detail="it cannot use tools")
+
+
+def _too_small(model: Model, needs: selection.Needs) -> Iterator[selection.Obstacle]:
+    wanted = needs.input_tokens + min(needs.max_tokens, model.max_output or needs.max_tokens)
+    if model.context is None:
+        yield selection.Obstacle(code="context-unknown", detail="the size of its context is not known: set context")
+    elif wanted > model.context:
+        yield selection.Obstacle(
+            code="context-too-small", detail=f"the request needs about {wanted} tokens, its context has {model.context}"
+        )
+
+
+def _too_dear(cost: Decimal | None, left: Decimal | None, needs: selection.Needs) -> Iterator[selection.Obstacle]:
+    if left is None:
+        return
+    if cost is None:
+        yield selection.Obstacle(
+            code="price-unknown", detail="there is a budget, but its price is not known: set price"
+        )
+    elif cost > left and not needs.embeddings:
+        # For vectors a cheaper model is no help, since those of two models cannot be compared: the budget refuses.
+        yield selection.Obstacle(code="too-dear", detail=f"it may cost ${cost:.6f}, and ${left:.6f} is left")
+
+
+def _make_candidate(
+    judged: _Judged, scored: _Scored | None, followed: selection.Followed, total: Fraction
+) -> selection.Candidate:
+    model, cost, obstacles = judged
+    scores = None
+    if scored is not None:
+        whole = round(float(scored.sum / total), 4) if total else None
+        cheap, speed, intelligence = (round(float(part), 4) for part in scored.parts)
+        scores = selection.Scores(cost=cheap, speed=speed, intelligence=intelligence, total=whole)
+    return selection.Candidate(
+        name=model.name,
+        provider=model.provider,
+        model=model.model,
+        obstacles=obstacles,
+        left_by_hints=model in followed.models,
+        cost=cost,
+        scores=scores,
+    )
+
+
+def _show_priorities(priorities: Priorities) -> dict[str, float]:
+    named = {"cost": priorities.cost, "speed": priorities.speed, "intelligence": priorities.intelligence}
+    return {name: float(value) for name, value in named.items() if value}
+
 
 _AT_ONCE = 64
 """Texts in one call for vectors: its answer is decoded in the event loop, which takes some milliseconds."""
@@ -69,7 +313,7 @@ class Models:
     def select(
         self, params: CreateMessageRequestParams, *, allowed: Collection[str] | None = None, left: Decimal | None = None
     ) -> Selection:
-        """Choose one of the models whose API key is there; see ``host.models.select``."""
+        """Choose one of the models whose API key is there; see ``host.models.models``."""
         missing = {model.name: missing_key(model, self._environ) or _missing_package(model) for model in self.catalogue}
         unavailable = {name: reason for name, reason in missing.items() if reason}
         wishes = params.model_preferences

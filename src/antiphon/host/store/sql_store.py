@@ -2,6 +2,11 @@
 
 Owns opening it, the lease of this process, and one transaction per method. ``money``, ``reviews``, ``grants``,
 ``audit`` and ``recovery`` have the work done in them.
+
+A transaction costs far more than the changes in it. While one runs, and for the rest of a turn of the event loop in
+which one ran at once, the next changes are collected, and then made together (``Grouped``): each of them still happens
+completely or not at all, in order of arrival. Where changes come alone, each is made at once; while several come
+together now and then, the first of them waits for the end of its turn as well.
 """
 
 from __future__ import annotations
@@ -9,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import CoroutineType
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, Literal, NamedTuple, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -26,11 +32,153 @@ from antiphon.host.store import grant_tables as permits
 from antiphon.host.store import recovery as leftovers
 from antiphon.host.store import reviews as questions
 from antiphon.host.store.chain import Record
-from antiphon.host.store.group_commit import Grouped, Owed
 from antiphon.host.store.news import News
 from antiphon.host.store.recovery import BEATS, LEASE, LeaseWatch, is_own, name_process
 from antiphon.sql.database_store import StorePatience
 from antiphon.sql.runner import CLOSING, Runner
+
+C = TypeVar("C")
+
+
+class _WaitingChange(NamedTuple, Generic[C]):
+    """A change, and the future of its caller."""
+
+    change: C
+    done: asyncio.Future[None]
+
+
+MAX_GROUP = 64
+"""Most changes in one transaction: more would gain little, and other processes wait for it."""
+
+
+CALM = 8
+"""Transactions in a row with a single change, after which the next change is not expected to have company."""
+
+
+class Grouped(Generic[C]):
+    """Groups changes. ``make`` makes several in one transaction: all of them, or none and it raises."""
+
+    def __init__(self, make: Callable[[Sequence[C]], Awaitable[None]], refused: type[Exception]) -> None:
+        """Take the function that makes changes.
+
+        ``refused`` is raised if one is not allowed; each is then made by itself.
+        """
+        self._make = make
+        self._refused = refused
+        self._waiting: list[_WaitingChange[C]] = []
+        self._alone: deque[_WaitingChange[C]] = deque()
+        self._making: asyncio.Future[None] | None = None
+        self._is_collecting = False
+        """Whether changes are collected until the next turn of the event loop."""
+        self._alone_in_row = CALM
+        """How many transactions in a row had a single change."""
+
+    def add(self, change: C) -> asyncio.Future[None]:
+        """Make a change, together with any others. Cancelling the future does not undo it.
+
+        Returns:
+            Done when the change is made, with whatever making it raises.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_WaitingChange(change, done))
+        if self._making is None and not self._is_collecting:
+            if self._alone_in_row < CALM:
+                self._collect()
+            else:
+                self._begin()
+        return done
+
+    async def finish(self) -> None:
+        """Wait until all changes added so far are made."""
+        while self._making is not None or self._alone or self._waiting:
+            await (asyncio.sleep(0) if self._making is None else asyncio.wait([self._making]))
+
+    def _begin(self) -> None:
+        """Start with the next changes, if there are any."""
+        self._is_collecting = False
+        if not self._alone and not self._waiting:
+            return
+        if self._alone:
+            group = [self._alone.popleft()]
+        else:
+            group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
+            self._alone_in_row = 0 if len(group) > 1 else self._alone_in_row + 1
+        try:
+            making = asyncio.ensure_future(self._make([one.change for one in group]))
+        except Exception as error:
+            # The transaction could not start. Handled like a failed one, so that the next change makes an
+            # attempt of its own.
+            making = asyncio.get_running_loop().create_future()
+            making.set_exception(error)
+        self._making = making
+        if making.done():
+            self._made(group, making)
+        else:
+            making.add_done_callback(partial(self._made, group))
+
+    def _made(self, group: list[_WaitingChange[C]], making: asyncio.Future[None]) -> None:
+        error = asyncio.CancelledError() if making.cancelled() else making.exception()
+        if len(group) > 1 and isinstance(error, self._refused):
+            # Nothing was changed: making each by itself shows which one is refused.
+            self._alone.extend(group)
+        else:
+            for one in group:
+                _end_commit(one.done, error)
+        self._making = None
+        self._collect()
+
+    def _collect(self) -> None:
+        """Begin the next transaction in the next turn of the event loop, with all changes until then."""
+        self._is_collecting = True
+        asyncio.get_running_loop().call_soon(self._begin)
+
+
+def _end_commit(done: asyncio.Future[None], error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    elif isinstance(error, asyncio.CancelledError):
+        done.cancel()
+    else:
+        done.set_exception(error)
+
+
+Work = Callable[[Connection], None]
+
+MAX_OWED = 1_000
+"""Most pieces of work that are kept; beyond that the oldest is dropped, and recovered when the process has ended."""
+
+_log = logging.getLogger("antiphon.host")
+
+
+class Owed:
+    """Work to do when the store can be reached again. ``run`` does some work in a transaction."""
+
+    def __init__(self, run: Callable[[Work], Awaitable[None]]) -> None:
+        self._run = run
+        self._works: dict[str, Work] = {}
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    def add(self, key: str, work: Work) -> None:
+        """Add work; the same key twice is one. It must be harmless if it has happened already."""
+        self._works[key] = work
+        if len(self._works) > MAX_OWED:
+            del self._works[next(iter(self._works))]
+            _log.error("more than %d changes could not be saved; what they held counts as spent", MAX_OWED)
+
+    async def pay(self) -> None:
+        """Do the work, each piece in a transaction of its own.
+
+        Raises:
+            Whatever the store raises; the remaining work is then kept.
+        """
+        for key, work in list(self._works.items()):
+            await self._run(work)
+            self._works.pop(key, None)
+
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -42,29 +190,27 @@ back."""
 LISTING = 60.0
 """Seconds for operations that may take long: opening a store, which may make its tables, and reading many records."""
 
-_log = logging.getLogger("antiphon.host")
 
-
-def _reads(
+def _read_by(
     work: Callable[Concatenate[Connection, P], T], patience: float | None = None
 ) -> Callable[Concatenate[SqlStore, P], CoroutineType[Any, Any, T]]:
     """Make a method that reads with one function; ``patience`` as for ``run_read``."""
 
-    async def read(self: SqlStore, *args: P.args, **options: P.kwargs) -> T:
+    async def read_rows(self: SqlStore, *args: P.args, **options: P.kwargs) -> T:
         return await self.run_read(lambda connection: work(connection, *args, **options), patience)
 
-    return read
+    return read_rows
 
 
-def _writes(
+def _write_by(
     work: Callable[Concatenate[Connection, P], T],
 ) -> Callable[Concatenate[SqlStore, P], CoroutineType[Any, Any, T]]:
     """Make a method that writes with one function."""
 
-    async def write(self: SqlStore, *args: P.args, **options: P.kwargs) -> T:
+    async def write_rows(self: SqlStore, *args: P.args, **options: P.kwargs) -> T:
         return await self.run_write(lambda connection: work(connection, *args, **options))
 
-    return write
+    return write_rows
 
 
 class SqlStore:
@@ -107,43 +253,43 @@ class SqlStore:
         self._outdated: ConfigError | None = None
         """Set when a newer release has added to the store what this one must not ignore; every method raises it."""
 
-    balances = _reads(money.list_balances)
-    balances_of = _reads(money.balances_of)
-    holds = _reads(money.find_holds)
-    entries = _reads(trail.list_entries, LISTING)
-    head = _reads(trail.read_head)
-    entries_at = _reads(trail.entries_at)
-    find_records = _reads(trail.find)
-    record_keys = _reads(trail.keys, LISTING)
-    asks = _reads(trail.find_asks)
-    ask = _reads(trail.find_ask)
-    spending = _reads(trail.read_spending)
-    calls = _reads(trail.count_calls)
-    servers = _reads(trail.find_servers)
-    definition = _reads(permits.find_definition)
-    standing = _reads(permits.find_standing)
-    definitions = _reads(permits.list_definitions)
-    blocks = _reads(permits.list_blocks)
-    run_entries = _reads(questions.list_run_entries)
-    review = _reads(questions.find_review)
-    reviews = _reads(questions.in_states)
-    draft = _reads(questions.read_draft)
-    reviews_version = _reads(questions.read_version)
-    partials = _reads(questions.find_partials)
-    pages = _reads(questions.find_pages)
-    browsers = _reads(questions.browsers_of)
-    gather = _writes(trail.gather_more)
-    switch_tool = _writes(permits.switch_tool)
-    add_grant = _writes(permits.add_grant)
-    revoke = _writes(permits.revoke_grant)
-    unblock = _writes(permits.unblock_server)
-    add_run_entry = _writes(questions.add_run_entry)
-    forget_run = _writes(questions.forget_run)
-    keep_draft = _writes(questions.keep_draft)
-    keep_partial = _writes(questions.keep_partial)
-    drop_partial = _writes(questions.drop_partial)
-    keep_page = _writes(questions.keep_page)
-    keep_browser = _writes(questions.keep_browser)
+    balances = _read_by(money.list_balances)
+    balances_of = _read_by(money.balances_of)
+    holds = _read_by(money.find_holds)
+    entries = _read_by(trail.list_entries, LISTING)
+    head = _read_by(trail.read_head)
+    entries_at = _read_by(trail.entries_at)
+    find_records = _read_by(trail.find)
+    record_keys = _read_by(trail.keys, LISTING)
+    asks = _read_by(trail.find_asks)
+    ask = _read_by(trail.find_ask)
+    spending = _read_by(trail.read_spending)
+    calls = _read_by(trail.count_calls)
+    servers = _read_by(trail.find_servers)
+    definition = _read_by(permits.find_definition)
+    standing = _read_by(permits.find_standing)
+    definitions = _read_by(permits.list_definitions)
+    blocks = _read_by(permits.list_blocks)
+    run_entries = _read_by(questions.list_run_entries)
+    review = _read_by(questions.find_review)
+    reviews = _read_by(questions.in_states)
+    draft = _read_by(questions.read_draft)
+    reviews_version = _read_by(questions.read_version)
+    partials = _read_by(questions.find_partials)
+    pages = _read_by(questions.find_pages)
+    browsers = _read_by(questions.browsers_of)
+    gather = _write_by(trail.gather_more)
+    switch_tool = _write_by(permits.switch_tool)
+    add_grant = _write_by(permits.add_grant)
+    revoke = _write_by(permits.revoke_grant)
+    unblock = _write_by(permits.unblock_server)
+    add_run_entry = _write_by(questions.add_run_entry)
+    forget_run = _write_by(questions.forget_run)
+    keep_draft = _write_by(questions.keep_draft)
+    keep_partial = _write_by(questions.keep_partial)
+    drop_partial = _write_by(questions.drop_partial)
+    keep_page = _write_by(questions.keep_page)
+    keep_browser = _write_by(questions.keep_browser)
 
     async def commit(self, change: base.Change) -> str | None:
         try:

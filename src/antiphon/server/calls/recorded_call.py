@@ -5,7 +5,7 @@ tool is marked as idempotent or read-only, or if it has taken a step (``Context.
 must not be repeated. From the start, or from its first step on, answers and results of steps are recorded; a handler
 that runs again gets them without asking. Other calls record nothing.
 
-``protocol.call_record`` has what a transport knows of it, ``stored_calls`` the records.
+``protocol.call_record`` has what a transport knows of it, ``replayed_call`` the records.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import CallAnswer, Handled, HandlerCall, read_reply
 from antiphon.server.calls.journal import MAX_JOURNAL, Journal, JournalEntry, JournalPlace, digest_of
-from antiphon.server.calls.replayed_call import recall_answer
-from antiphon.server.calls.stored_calls import StoredCalls
+from antiphon.server.calls.replayed_call import StoredCalls, recall_answer
 from antiphon.server.calls.task_names import begin_lane, beside_lanes, lane_here
 from antiphon.server.core import Core
 from antiphon.server.state.request_state import State

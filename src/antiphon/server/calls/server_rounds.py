@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     # Loaded when they are first needed: most servers run in one process, and keep nothing for another one.
     from antiphon.server.calls.journal import Journal
     from antiphon.server.calls.recorded_call import RecordedCall
-    from antiphon.server.calls.replayed_call import JournalledCall
-    from antiphon.server.calls.stored_calls import StoredCalls
+    from antiphon.server.calls.replayed_call import JournalledCall, StoredCalls
     from antiphon.server.state.state_store import StateStore
 
 __all__ = ["EndedCall", "Handled", "KeptCalls", "RoundOptions", "ServerRounds"]
@@ -529,6 +528,6 @@ def _may_be_owned_elsewhere(call: RoundCall | EndedCall | None, stored: StoredCa
 
 
 def _make_stored_calls(store: StateStore, seal: request_state.Seal, ttl: float) -> StoredCalls:
-    from antiphon.server.calls.stored_calls import StoredCalls
+    from antiphon.server.calls.replayed_call import StoredCalls
 
     return StoredCalls(store, seal, ttl)

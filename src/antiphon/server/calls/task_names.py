@@ -101,7 +101,7 @@ class _Factory:
     __slots__ = ("_make",)
 
     def __init__(self, before: TaskFactory | None) -> None:
-        self._make = before or (lambda loop, work, **options: asyncio.Task(work, loop=loop, **options))
+        self._make = before or _plain_task
 
     def __call__(
         self, loop: asyncio.AbstractEventLoop, work: Work, *, context: Context | None = None, **options: Any
@@ -133,3 +133,7 @@ class _Factory:
             return self._make(loop, work, context=context, **options)
         lane.task = task = self._make(loop, work, context=context, **options)
         return task
+
+
+def _plain_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    return asyncio.Task(work, loop=loop, **options)

@@ -20,8 +20,8 @@ from msgspec import Raw, structs
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.json_schema.validator import MismatchError, SchemaMismatch, describe_mismatch, prefix_place, suggest_name
 from antiphon.server.functions import shape
-from antiphon.server.functions.pydantic_types import Adapter, is_pydantic, read_field
 from antiphon.server.functions.schema_gaps import remove_unfit_defaults
+from antiphon.server.functions.shape import Adapter, is_pydantic, read_field
 from antiphon.server.functions.signature import REQUIRED, Parameter
 
 _as_dict = structs.asdict

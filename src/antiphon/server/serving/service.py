@@ -502,7 +502,7 @@ class Service:
 def _join_cluster(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
     """Join a server to its cluster. The modules are imported only for servers with one."""
     from antiphon.replicas.replica_server import Replicas
-    from antiphon.server.calls.stored_calls import StoredCalls
+    from antiphon.server.calls.replayed_call import StoredCalls
 
     found = Replicas(
         cluster, service.core.name, seal, service.subscriptions, share=service.share, noticed=service.noticed

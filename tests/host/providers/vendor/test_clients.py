@@ -13,9 +13,8 @@ from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import ProviderFailure
-from antiphon.host.providers.vendor import clients
-from antiphon.host.providers.vendor.adapter import Vendor
-from antiphon.host.providers.vendor.clients import connect_model
+from antiphon.host.providers.vendor import adapter
+from antiphon.host.providers.vendor.adapter import Vendor, connect_model
 from tests.host.asks import request
 from tests.host.providers.vendor.ask import VENDORS, asked, model
 from tests.support.vendors import gemini, openai
@@ -83,7 +82,7 @@ async def test_a_packed_answer_is_not_unpacked(vendor):
 @every_vendor
 async def test_an_endless_answer_ends(vendor, monkeypatch):
     """At the bound."""
-    monkeypatch.setattr(clients, "MAX_RESPONSE", 1024 * 1024)
+    monkeypatch.setattr(adapter, "MAX_RESPONSE", 1024 * 1024)
     async with serving(vendor, endless(4 * 1024 * 1024)) as site:
         with pytest.raises(ProviderFailure) as failure:
             await asked(vendor, site)
