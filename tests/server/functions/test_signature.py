@@ -467,7 +467,7 @@ def test_only_arguments_is_no_description():
 def test_the_parser_loads_only_when_it_is_needed():
     """Importing and reading plain text does not cost its 30 ms."""
     program = (
-        "import sys; from antiphon.server.functions.function import read_docstring; read_docstring('Plain.');"
+        "import sys; from antiphon.server.functions.signature import read_docstring; read_docstring('Plain.');"
         "print('docstring_parser' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
