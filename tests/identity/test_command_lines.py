@@ -384,3 +384,19 @@ def test_variables_of_shells_and_builders_choose_code(name: str, here: Path):
     assert identity_of(["bash", str(here / "server.js")]) != identity_of(
         ["bash", str(here / "server.js")], env={name: "/other"}
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "pinned"),
+    [
+        ("docker run -i notes:1", False),
+        ("/usr/bin/docker run -i notes", False),
+        ("env docker run notes", False),
+        (f"docker run -i notes@sha256:{'0' * 64}", True),
+        ("yarn start", True),
+        ("uv run server.py", True),
+    ],
+)
+def test_a_launch_of_an_image_is_pinned_by_its_digest(line: str, pinned: bool):
+    """The launch of an image without a digest is not pinned, so no permission outlasts the process."""
+    assert launch_of(line.split()).pinned is pinned

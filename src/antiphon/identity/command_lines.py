@@ -440,7 +440,7 @@ def _any_program(name: str, words: Sequence[str], place: _Place) -> _ReadArgumen
         folder = place.absolute(words[at + 1])
     elif any(_starts_here(word) or _may_name_file(word, place) for word in words):
         folder = place.folder
-    return _ReadArguments(tuple(words), alike, folder, _all_pinned(words))
+    return _ReadArguments(tuple(words), alike, folder, _all_pinned((name, *words)))
 
 
 def _starts_here(word: str) -> bool:
