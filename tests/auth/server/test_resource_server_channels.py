@@ -74,7 +74,7 @@ async def test_an_event_stream_ends_with_its_newest_token(monkeypatch):
 
 async def test_a_listening_stream_ends_with_its_token(monkeypatch):
     """What was opened with it does not go on when it has expired."""
-    ends = Ends(monkeypatch, "http.server.stateless")
+    ends = Ends(monkeypatch, "http.server.post_exchange")
     async with protected() as server:
         bearer = {"authorization": f"Bearer {server.issuer.token()}"}
         params = {"notifications": {"toolsListChanged": True}}

@@ -7,12 +7,12 @@ enters each room once, and its response leaves by the exchange:
       app           is it let in?  guards, entrance: host, origin, token
         body        all of it, bounded in size and time
       app           which era?  protocol/http: headers against the envelope
-        session_homes     a session that may live in another process is served there
+        sessions          a session that may live in another process is served there
         legacy_session    up to 2025-11-25: the session that the request names, or a new one
-        stateless         2026-07-28: a peer of the sender, kept for its next request
+        Stateless         2026-07-28: a peer of the sender, kept for its next request (in post_exchange)
           peer.handle     the engine
           post_exchange   the reply: one JSON body, or
-            event_stream_response, sse_response    a stream, which legacy clients may resume from event_store
+            sse_response    a stream, which legacy clients may resume from event_store
 """
 
 from __future__ import annotations
