@@ -7,7 +7,7 @@ import json
 import pytest
 from playwright.async_api import Browser
 
-from antiphon.web.render import load_texts
+from antiphon.web.page_texts import load_texts
 from antiphon.wire.elicitation import ElicitRequestParams
 from tests.browser.test_shown import elicited, shown
 from tests.browser.visits import ARMED, WIDE, Visit, visit

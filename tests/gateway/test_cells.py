@@ -42,7 +42,7 @@ TABLE = list(itertools.product(NAMES, NAMES, ASKS))
 
 def asking(revision: str) -> Server:
     """Make a server of one revision that asks everything."""
-    server = Server("asking", revisions=[revision])
+    server = Server(f"asking {revision}", revisions=[revision])
 
     @server.tool
     async def sampling(ctx: Context) -> str:

@@ -11,7 +11,7 @@ from antiphon.machine.public_names import describe_install
 from tests.test_docs import PAGES, ROOT
 
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-OWNER = ROOT / "src" / "antiphon" / "machine" / "extras.py"
+OWNER = ROOT / "src" / "antiphon" / "machine" / "public_names.py"
 NAMED = re.compile(
     r"\b(?:pip|pipx|uv|uv pip|uv tool) (?:install|add) [^\n`|#]*antiphon[^\s`|#]*|\buvx [^\n`|#]*antiphon\S*"
 )

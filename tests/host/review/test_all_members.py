@@ -16,7 +16,8 @@ from msgspec import inspect
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.request_text import show_request, show_result
-from antiphon.web.render import load_texts, make_environment
+from antiphon.web.page_texts import load_texts
+from antiphon.web.render import make_environment
 from antiphon.wire.content import ContentBlock, SamplingContent, ToolResultContent, UnknownContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 from tests.host.asks import request

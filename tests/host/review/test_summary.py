@@ -32,7 +32,7 @@ from antiphon.host.review.summary import (
     terminal_language,
     who_of,
 )
-from antiphon.web.render import PAGE_WORDS
+from antiphon.web.page_texts import PAGE_WORDS
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ImageContent, TextContent, ToolResultContent
 from antiphon.wire.elicitation import ElicitRequestParams

@@ -15,7 +15,7 @@ from antiphon.host.review.review import Deny
 from antiphon.host.review.summary import LANGUAGES, load_texts
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.tty import Tty
-from antiphon.web.render import PAGE_WORDS
+from antiphon.web.page_texts import PAGE_WORDS
 from tests.cli.conftest import Cli
 from tests.cli.program import at_terminal, ended, in_process
 from tests.cli.waiting import Waiting, editor
