@@ -151,7 +151,9 @@ class PrincipalGroup:
             _, late = await asyncio.wait(awaited, timeout=max(0.0, patience))
             await asyncio.gather(*(awaited[task].note_late() for task in late))
         elif not self._tasks:
-            self._retry_unknown()
+            for upstream in self.upstreams.values():
+                if not upstream.is_listed and upstream.pause == 0:
+                    start_in(self._tasks, self._start(upstream))
         self._is_shown = True
         return self.catalogue
 
@@ -242,7 +244,7 @@ class PrincipalGroup:
         servers = list_addressed_servers(method, self.spoken)
         if method == "notifications/roots/list_changed":
             self.clients.roots_changed(client)
-            servers = [name for name, one in self.upstreams.items() if one.has_roots]
+            servers = [name for name, one in self.upstreams.items() if one.answerers.roots is not None]
         for name in servers:
             self.upstreams[name].notify(method, params)
 
@@ -274,11 +276,6 @@ class PrincipalGroup:
         """
         why = [f"{one.name!r} ({one.state})" for one in self.upstreams.values() if not one.is_listed]
         return f"; nothing is known yet of {', '.join(why)}" if why else ""
-
-    def _retry_unknown(self) -> None:
-        for upstream in self.upstreams.values():
-            if not upstream.is_listed and upstream.pause == 0:
-                start_in(self._tasks, self._start(upstream))
 
     async def _start(self, upstream: Upstream) -> None:
         try:

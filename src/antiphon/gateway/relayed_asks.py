@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NoReturn
 from weakref import ReferenceType, WeakSet, ref
@@ -292,22 +293,15 @@ class _Noting:
             return await self._host.elicit(params, origin, reviewer=reviewer)
 
 
+@dataclass(eq=False)
 class _Elicitor:
     """Answers elicitations by a host, but may have a client show them in place of the host's reviewer."""
 
-    def __init__(
-        self,
-        host: _Noting,
-        requests: OpenRequests,
-        elicits_in: ElicitsIn,
-        quick_cancel: float,
-        clock: Callable[[], float],
-    ) -> None:
-        self._host = host
-        self._requests = requests
-        self._elicits_in: ElicitsIn = elicits_in
-        self._quick_cancel = quick_cancel
-        self._clock = clock
+    _host: _Noting
+    _requests: OpenRequests
+    _elicits_in: ElicitsIn
+    _quick_cancel: float
+    _clock: Callable[[], float]
 
     @property
     def capabilities(self) -> ClientCapabilities:

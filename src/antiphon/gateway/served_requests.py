@@ -163,7 +163,7 @@ async def _make_call(
             not is_task
             and TASKS in upstream.offer.extensions
             and group.tasks.may_begin(request)
-            and not _looks_at_results(group)
+            and not (group.terms.host is not None and group.terms.host.policy.results)
         )
         # Experimental tasks do not pass: a call of 2025-11-25 that wants to be one is served within its request.
         params = structs.replace(params, name=owned.name, task=None)
@@ -198,10 +198,6 @@ async def _make_call(
     finally:
         if pending is not None and pending.begun is not None and group.terms.host is not None:
             await settle_call(group.terms.host.store, pending.begun, outcome)
-
-
-def _looks_at_results(group: PrincipalGroup) -> bool:
-    return group.terms.host is not None and bool(group.terms.host.policy.results)
 
 
 async def _run_when_decided(

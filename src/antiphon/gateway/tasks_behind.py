@@ -76,7 +76,7 @@ class TasksBehind:
     ) -> None:
         self._seal: Seal = terms.seal
         self._bound_to = b"task" + encode_value(terms.principal)
-        self._answered_here = answered_here
+        self.are_answered_here = answered_here
         self._followed: set[asyncio.Task[None]] = set()
         self._told = told
         self._waiting: dict[str, asyncio.Task[CallToolResult]] = {}
@@ -87,7 +87,7 @@ class TasksBehind:
     def may_begin(self, request: ServerRequest) -> bool:
         """Return whether a client's call may become a task: the client supports tasks, and there is room."""
         waiting = sum(not work.done() for work in self._waiting.values())
-        has_room = not self._answered_here or len(self._followed) + waiting < MAX_FOLLOWED
+        has_room = not self.are_answered_here or len(self._followed) + waiting < MAX_FOLLOWED
         return has_room and request.is_modern and declares_extension(request.ctx.request.capabilities, TASKS)
 
     def begun(self, upstream: Upstream, tool: str, made: Received) -> Received:
@@ -99,7 +99,7 @@ class TasksBehind:
         task: Task = made.read
         if len(task.task_id) > MAX_ID:
             raise errors.RemoteProtocolError(f"the id of a task has more than {MAX_ID} characters")
-        if self._answered_here:
+        if self.are_answered_here:
             # In a context of its own, because the asks of a task belong to no request of a client.
             work = asyncio.get_running_loop().create_task(self._follow(upstream, task.task_id, tool), context=Context())
             self._followed.add(work)
@@ -162,17 +162,12 @@ class TasksBehind:
         """Return the state of a task as the client sees it, under the gateway's id."""
         task: Task = received.read
         changed: dict[str, Any] = {"task_id": id}
-        if self._answered_here and task.status == "input_required":
+        if self.are_answered_here and task.status == "input_required":
             # The host is asked, not the client: for the client the task is working.
             changed["status"] = "working"
             if isinstance(task, GetTaskResult):
                 changed["input_requests"] = None
         return received.changed(structs.replace(task, **changed))
-
-    @property
-    def are_answered_here(self) -> bool:
-        """Whether the host answers the asks of the tasks."""
-        return self._answered_here
 
     async def seen(self, upstreams: Mapping[str, Upstream], ids: Sequence[str]) -> dict[str, Received]:
         """Return the state of the tasks that the client may listen to, at most ``MAX_WATCHED``, by their ids."""

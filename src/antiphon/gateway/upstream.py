@@ -217,11 +217,6 @@ class Upstream:
         return run.client if run is not None and (run.client.is_open or self._users > 1) else None
 
     @property
-    def has_roots(self) -> bool:
-        """Whether roots are declared to the server."""
-        return self.answerers.roots is not None
-
-    @property
     def is_used(self) -> bool:
         """Whether the server is in use."""
         return self._users > 0

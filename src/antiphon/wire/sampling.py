@@ -143,7 +143,10 @@ def check_conversation(messages: Sequence[SamplingMessage]) -> None:
     for at, message in enumerate(messages):
         placed = _place_message(message, f"messages[{at}]")
         _check_message(message, placed, f"messages[{at}]")
-        _remove_answered(open_uses, placed)
+        for place, block in placed:
+            if isinstance(block, ToolResultContent) and open_uses.pop(block.tool_use_id, None) is None:
+                problem = "answers no tool_use of the message before it, or one answered already"
+                refuse_place(f"{place}.toolUseId", problem)
         _refuse_unanswered(open_uses)
         open_uses = _list_uses(placed)
     _refuse_unanswered(open_uses)
@@ -172,13 +175,6 @@ def _check_message(message: SamplingMessage, placed: Placed, place: str) -> None
             refuse_place(where, 'a tool_result may only come from the "user"')
         if holds_results and not isinstance(block, ToolResultContent):
             refuse_place(where, "a message with tool results may hold nothing else")
-
-
-def _remove_answered(open_uses: dict[str, str], placed: Placed) -> None:
-    """Remove the uses that this message answers from the open ones."""
-    for place, block in placed:
-        if isinstance(block, ToolResultContent) and open_uses.pop(block.tool_use_id, None) is None:
-            refuse_place(f"{place}.toolUseId", "answers no tool_use of the message before it, or one answered already")
 
 
 def _list_uses(placed: Placed) -> dict[str, str]:

@@ -214,10 +214,6 @@ def _read_choice(field: Field, typed: str) -> str:
     raise ValueError(f"one of the {len(field.options)} choices is needed, by its number or its text")
 
 
-def _read_choices(field: Field, typed: str) -> object:
-    return [_read_choice(field, part.strip()) for part in typed.split(",") if part.strip()]
-
-
 def _check_string(field: Field, value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("a text is needed")
@@ -296,7 +292,7 @@ _READERS: dict[FieldKind, Callable[[Field, str], object]] = {
     "number": _read_number,
     "boolean": _read_boolean,
     "choice": _read_choice,
-    "choices": _read_choices,
+    "choices": lambda field, typed: [_read_choice(field, part.strip()) for part in typed.split(",") if part.strip()],
 }
 _CHECKS: dict[FieldKind, Callable[[Field, object], ElicitValue]] = {
     "string": _check_string,

@@ -83,10 +83,6 @@ def _is_pair(value: str) -> bool:
     return b":" in decoded[1:-1] and decoded.isascii()
 
 
-def _is_unquoted(value: str) -> bool:
-    return is_password(value) and (_is_token(value) or not value.isalpha())
-
-
 def _make_form(kind: str, signs: str, pattern: str, fits: Callable[[str], bool] | None = None) -> SecretForm:
     return SecretForm(kind, tuple(signs.split("|")), re.compile(pattern), fits)
 
@@ -121,7 +117,7 @@ FORMS: tuple[SecretForm, ...] = (
         "passw|passp|passc|pwd|secret|key|token|credential",
         rf"(?i)(?:{_PASSWORD_NAMES})(?:[_-]?(?:\d{{1,3}}|id|key|value|text|old|new))?[\"'`\]]{{0,2}}+"
         rf"[ \t]{{0,4}}+(?::=|=>|[:=])[ \t]{{0,4}}+[\"'`]{{0,3}}+(?P<value>[^\s\"'`,;]{{6,}}+)",
-        _is_unquoted,
+        lambda value: is_password(value) and (_is_token(value) or not value.isalpha()),
     ),
 )
 _SIGNS = tuple((sign, form) for form in FORMS for sign in form.signs)

@@ -97,7 +97,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             tools=_compute_digest(origin.tool if is_tool else [params.tools, params.tool_choice]),
             system_prompt=_compute_digest(None if is_tool else params.system_prompt),
             max_tokens=0 if is_tool else params.max_tokens,
-            size_class=_size_class(params),
+            size_class=(max(len(encode_value(params)) - 1, 0) >> 12).bit_length(),
             terms=terms if terms is not None and terms.named else review.usual_terms(params),
             tool=params.name if is_tool else None,
             models=tuple(name for name in (chosen.model, *chosen.fallbacks) if name) if chosen else (),
@@ -286,7 +286,3 @@ def _describe_grant(row: GrantRow) -> Given:
 
 def _compute_digest(value: object) -> str:
     return hashlib.sha256(encode_value(value)).hexdigest()
-
-
-def _size_class(params: Asked) -> int:
-    return (max(len(encode_value(params)) - 1, 0) >> 12).bit_length()

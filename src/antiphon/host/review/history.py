@@ -238,7 +238,8 @@ async def sum_up_spending(store: Store, audit: Audit, now: float) -> Spending:
         today=sum(line.money for line in lines if line.day == today),
         total=sum(line.money for line in lines),
         held=sum(hold.amount.money for hold in await store.holds()),
-        bounds=await _list_bounds(store, today),
+        # The budgets of servers first, each as of the latest request it applied to.
+        bounds=_make_bounds([*await store.balances("server:"), *await store.balances_of([f"day:{today}", "total"])]),
         shares=shares,
         days=_list_days(lines, days, shares),
         lines=lines[::-1],
@@ -278,11 +279,6 @@ def _list_days(
             amount = line.money if priced else line.input_tokens + line.output_tokens
             columns[line.day][place] = columns[line.day].get(place, 0) + amount
     return list(columns.items())
-
-
-async def _list_bounds(store: Store, today: str) -> list[Bound]:
-    """Return the budgets that limit something, those of servers first, each as of the latest request it applied to."""
-    return _make_bounds([*await store.balances("server:"), *await store.balances_of([f"day:{today}", "total"])])
 
 
 async def find_tightest_budget(store: Store, now: float) -> Bound | None:

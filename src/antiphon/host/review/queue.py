@@ -21,6 +21,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.checks.ask_limits import LimitReached
+from antiphon.host.review import review
 from antiphon.host.review.decisions import check_arguments
 from antiphon.host.review.question import (
     PENDING,
@@ -37,20 +38,6 @@ from antiphon.host.review.question import (
     fingerprint_question,
     question_of,
     record_withdrawal,
-)
-from antiphon.host.review.review import (
-    Blocked,
-    Decision,
-    Deny,
-    EditCall,
-    ElicitItem,
-    Filled,
-    NoReviewer,
-    ReviewItem,
-    Ticket,
-    ToolItem,
-    digest,
-    hash_of,
 )
 from antiphon.host.store import base
 from antiphon.machine.asyncio_tasks import start_in
@@ -327,7 +314,7 @@ class Queue:
         """How to see what waits: with a command that opens the same store."""
         return "run antiphon review (in a terminal) or antiphon review --web (in a browser), then ask again"
 
-    async def review(self, item: ReviewItem) -> Decision:
+    async def review(self, item: review.ReviewItem) -> review.Decision:
         """Store the question, and wait until somebody has decided.
 
         Args:
@@ -337,10 +324,10 @@ class Queue:
             NoReviewer: the question was ended from outside.
         """
         kind = "request" if item.result is None else "response"
-        digests = [digest(item.params), "" if item.result is None else digest(item.result)]
+        digests = [review.digest(item.params), "" if item.result is None else review.digest(item.result)]
         return await self._decision(await self._put(kind, item, item.origin, digests, item.expires_in))
 
-    async def confirm(self, item: ToolItem) -> Decision:
+    async def confirm(self, item: review.ToolItem) -> review.Decision:
         """Store the question whether a tool may be called, and wait until somebody has decided.
 
         Args:
@@ -352,7 +339,7 @@ class Queue:
         asked, now = None if item.result is not None else PENDING.get(), self._clock()
         leaves_at = None if asked is None else asked.find_deadline(item)
         expires_in = item.expires_in if asked is None or leaves_at is None else asked.kept
-        digests = digest_call(item.params, item.origin) + ([] if item.result is None else [digest(item.result)])
+        digests = digest_call(item.params, item.origin) + ([] if item.result is None else [review.digest(item.result)])
         row = await self._put("tool", item, item.origin, digests, expires_in, joins=leaves_at is not None)
         if asked is None or leaves_at is None:
             return await self._decision(row)
@@ -372,7 +359,7 @@ class Queue:
             await self._ended(row.id, "withdrawn")
             raise LimitReached(f"{MAX_LEFT} calls of this principal wait for approval")
 
-    async def elicit(self, item: ElicitItem) -> Filled | Deny:
+    async def elicit(self, item: review.ElicitItem) -> review.Filled | review.Deny:
         """Store the question, and wait until somebody has filled in the form or refused.
 
         Args:
@@ -381,14 +368,15 @@ class Queue:
         Raises:
             NoReviewer: the question was ended from outside.
         """
-        row = await self._put("elicitation", item, item.origin, [digest(item.params)], item.expires_in)
+        row = await self._put("elicitation", item, item.origin, [review.digest(item.params)], item.expires_in)
         decided = await self._decided(row)
         if await self._store.commit(base.Change(finish=row.id)) is not None:
-            raise NoReviewer("the decision does not exist any more")
-        decision, ticket = decision_of(decided), Ticket(id=row.id, by=decided.by)
+            raise review.NoReviewer("the decision does not exist any more")
+        decision, ticket = decision_of(decided), review.Ticket(id=row.id, by=decided.by)
         if isinstance(decision, ElicitResult):
-            return Filled(result=decision, ticket=ticket)
-        return msgspec.structs.replace(decision, ticket=ticket) if isinstance(decision, Deny) else Deny(ticket=ticket)
+            return review.Filled(result=decision, ticket=ticket)
+        denied = decision if isinstance(decision, review.Deny) else review.Deny()
+        return msgspec.structs.replace(denied, ticket=ticket)
 
     async def pending(self, limit: int = 1000, after: str | None = None) -> list[Question]:
         """Return the questions that wait for a decision, oldest first.
@@ -490,7 +478,7 @@ class Queue:
         self, question: Question, decision: AnyDecision, by: str | None, now: float, *, hash: str, alone: bool
     ) -> base.Decided:
         block = None
-        if isinstance(decision, Deny) and decision.reach == "server" and question.item is not None:
+        if isinstance(decision, review.Deny) and decision.reach == "server" and question.item is not None:
             origin = question.item.origin
             alike = origin.coarser[0] if origin.coarser else None
             block = base.BlockRow(identity=question.identity, target=origin.target, since=now, by=by, coarse=alike)
@@ -508,7 +496,7 @@ class Queue:
 
         So does one that no process waits for: nobody would block the server when its time has come.
         """
-        if isinstance(decision, Deny):
+        if isinstance(decision, review.Deny):
             refuses = not question.waited_for or (alone and decision.reach == "once")
         else:
             refuses = isinstance(decision, ElicitResult) and decision.action != "accept"
@@ -533,7 +521,7 @@ class Queue:
         if row is None or not undone:
             raise AlreadyDecided(await self.get(id))
         decision = decision_of(row)
-        if isinstance(decision, Deny) and decision.reach == "server":
+        if isinstance(decision, review.Deny) and decision.reach == "server":
             await self._store.unblock(row.identity)
 
     async def block(self, identity: str, target: str, *, by: str | None = None, coarse: str | None = None) -> None:
@@ -614,17 +602,17 @@ class Queue:
             expires=None if expires_in is None else now + expires_in,
             host=self._store.host,
             item=encode_value(item).decode(),
-            hash=hash_of(item),
+            hash=review.hash_of(item),
         )
         put = await self._store.put_review(row, joins=joins)
         if self._notify is not None and put.state == "pending" and not (joins and put.id != row.id):
             self._notify(kind, put.id)
         return put
 
-    async def _decision(self, row: base.ReviewRow, leaves_at: float | None = None) -> Decision:
+    async def _decision(self, row: base.ReviewRow, leaves_at: float | None = None) -> review.Decision:
         decided = await self._decided(row, leaves_at)
-        decision = msgspec.json.decode(decided.decision or "null", type=Decision)
-        return msgspec.structs.replace(decision, ticket=Ticket(id=row.id, by=decided.by))
+        decision = msgspec.json.decode(decided.decision or "null", type=review.Decision)
+        return msgspec.structs.replace(decision, ticket=review.Ticket(id=row.id, by=decided.by))
 
     async def _decided(self, row: base.ReviewRow, leaves_at: float | None = None) -> base.ReviewRow:
         """Wait for a decision. A caller that stops waiting withdraws the question, unless it leaves to ask again."""
@@ -642,11 +630,11 @@ class Queue:
                 await self._ended(row.id, "expired" if over else "withdrawn")
             raise
         if row.outcome == base.BLOCKED:
-            raise Blocked("the server was blocked")
+            raise review.Blocked("the server was blocked")
         if row.state == "done" and leaves_at is not None:
             raise CallTaken(row.id)
         if row.state != "decided":
-            raise NoReviewer(f"the review was {row.state}")
+            raise review.NoReviewer(f"the review was {row.state}")
         return row
 
     async def _ended(self, id: str, state: Literal["expired", "withdrawn"]) -> None:
@@ -659,7 +647,7 @@ class Queue:
 
 
 async def _check_call(item: AnyItem, decision: AnyDecision) -> None:
-    if isinstance(item, ToolItem) and isinstance(decision, EditCall):
+    if isinstance(item, review.ToolItem) and isinstance(decision, review.EditCall):
         try:
             await check_arguments(item, decision.params)
         except ValueError as error:

@@ -16,31 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.host.budget import Account, Amount, task_account
-from antiphon.host.store import ask_rows
-from antiphon.host.store.base import (
-    BLOCKED,
-    OPEN,
-    Balance,
-    BlockRow,
-    BrowserRow,
-    Change,
-    Decided,
-    DefinitionRow,
-    GrantRow,
-    Hold,
-    HoldRow,
-    PageRow,
-    PartialRow,
-    PendingCallRow,
-    ReviewRow,
-    ReviewState,
-    Standing,
-    Store,
-    Supposed,
-    TaskSoFar,
-    correct_late_records,
-    identities_in,
-)
+from antiphon.host.store import ask_rows, base
 from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch, extend_chain, key_of
 from antiphon.host.store.news import News
 
@@ -59,7 +35,7 @@ MAX_REVIEWS = 1_000
 """Most reviews that are over: a history for the review page."""
 
 
-class MemoryStore(Store):
+class MemoryStore(base.Store):
     """A ``Store`` in memory, which ends with the process. No method awaits anything, so each is atomic.
 
     Args:
@@ -75,17 +51,17 @@ class MemoryStore(Store):
         self.host = token_hex(6)
         self.news = News()
         self._clock = clock
-        self._accounts: dict[str, Balance] = {}
-        self._holds: dict[str, HoldRow] = {}
+        self._accounts: dict[str, base.Balance] = {}
+        self._holds: dict[str, base.HoldRow] = {}
         self._task_asks: dict[str, dict[str, float]] = {}
-        self._grants: dict[str, GrantRow] = {}
-        self._definitions: dict[tuple[str, str], DefinitionRow] = {}
-        self._blocks: dict[str, BlockRow] = {}
-        self._reviews: dict[str, ReviewRow] = {}
-        self._pages: dict[str, PageRow] = {}
-        self._browsers: dict[str, BrowserRow] = {}
-        self._partials: dict[str, PartialRow] = {}
-        self._calls: dict[str, PendingCallRow] = {}
+        self._grants: dict[str, base.GrantRow] = {}
+        self._definitions: dict[tuple[str, str], base.DefinitionRow] = {}
+        self._blocks: dict[str, base.BlockRow] = {}
+        self._reviews: dict[str, base.ReviewRow] = {}
+        self._pages: dict[str, base.PageRow] = {}
+        self._browsers: dict[str, base.BrowserRow] = {}
+        self._partials: dict[str, base.PartialRow] = {}
+        self._calls: dict[str, base.PendingCallRow] = {}
         self._runs: dict[str, list[str]] = {}
         self._watched = 0.0
         self._entries: deque[Entry] = deque(maxlen=MAX_RECORDS)
@@ -96,13 +72,13 @@ class MemoryStore(Store):
         self._drafts: dict[str, str] = {}
         self._version = 0
 
-    async def commit(self, change: Change) -> str | None:
+    async def commit(self, change: base.Change) -> str | None:
         refusal = self._refusal(change)
         if refusal is not None:
             return refusal
         records = change.records
         if change.settle is not None and not self._settle(change.settle.id, change.settle.amount):
-            records = correct_late_records(records, change.settle, Amount())
+            records = base.correct_late_records(records, change.settle, Amount())
         if change.hold is not None:
             self._take(change.hold)
         if change.send is not None:
@@ -123,27 +99,27 @@ class MemoryStore(Store):
         self._record(records)
         return None
 
-    async def _finish(self, id: str, call: PendingCallRow | None) -> None:
+    async def _finish(self, id: str, call: base.PendingCallRow | None) -> None:
         await self.close_review(id, "done", keep_item=self._keep_content)
         if call is not None:
             _keep_latest(self._calls, call.id, call, MAX_REVIEWS)
 
-    async def balances(self, prefix: str = "") -> list[Balance]:
+    async def balances(self, prefix: str = "") -> list[base.Balance]:
         return [self._accounts[key] for key in sorted(self._accounts) if key.startswith(prefix)]
 
-    async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
+    async def balances_of(self, keys: Sequence[str]) -> list[base.Balance]:
         return [self._accounts[key] for key in keys if key in self._accounts]
 
-    async def task_so_far(self, task: str, ask: str) -> TaskSoFar:
+    async def task_so_far(self, task: str, ask: str) -> base.TaskSoFar:
         asks = self._task_asks.setdefault(task, {})
         asks.setdefault(ask, self._clock())
         if len(self._task_asks) > MAX_ACCOUNTS:
             del self._task_asks[next(iter(self._task_asks))]
         account = self._accounts.get(task_account(task))
         spent = Amount() if account is None else account.spent
-        return TaskSoFar(first=next(iter(asks.values())), asks=list(asks).index(ask), spent=spent)
+        return base.TaskSoFar(first=next(iter(asks.values())), asks=list(asks).index(ask), spent=spent)
 
-    async def holds(self) -> list[HoldRow]:
+    async def holds(self) -> list[base.HoldRow]:
         return list(self._holds.values())
 
     async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
@@ -192,41 +168,41 @@ class MemoryStore(Store):
     async def spending(self) -> tuple[list[ask_rows.SpentRow], int]:
         return [msgspec.structs.replace(row) for row in self._spent.values()], self._head.seq
 
-    async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
+    async def definition(self, identity: str, tool: str) -> base.DefinitionRow | None:
         return self._definitions.get((identity, tool))
 
-    async def standing(self, identities: Sequence[str], tool: str) -> Standing:
+    async def standing(self, identities: Sequence[str], tool: str) -> base.Standing:
         blocked = any(row.covers(identities) for row in self._blocks.values())
-        return Standing(blocked=blocked, definition=self._definitions.get((identities[0], tool)))
+        return base.Standing(blocked=blocked, definition=self._definitions.get((identities[0], tool)))
 
-    async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
+    async def definitions(self, identity: str | None = None) -> list[base.DefinitionRow]:
         return [row for key, row in sorted(self._definitions.items()) if identity in (None, key[0])]
 
     async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
         """See ``base.Store.switch_tool``. There is room for it, because nobody switches off thousands."""
-        unknown = DefinitionRow(identity=identity, tool=tool, digest="", body="", allowed=0.0, by=by)
+        unknown = base.DefinitionRow(identity=identity, tool=tool, digest="", body="", allowed=0.0, by=by)
         known = self._definitions.get((identity, tool), unknown)
         self._definitions[identity, tool] = msgspec.structs.replace(known, off=off)
 
-    async def add_grant(self, row: GrantRow) -> None:
+    async def add_grant(self, row: base.GrantRow) -> None:
         _keep_latest(self._grants, row.id, row, MAX_GRANTS)
 
-    async def grants(self, identity: str | None = None) -> list[GrantRow]:
+    async def grants(self, identity: str | None = None) -> list[base.GrantRow]:
         return [row for row in self._grants.values() if self._in_force(row) and identity in (None, row.identity)]
 
     async def revoke(self, grant: str) -> bool:
         return self._grants.pop(grant, None) is not None
 
-    async def block(self, row: BlockRow) -> None:
+    async def block(self, row: base.BlockRow) -> None:
         self._block(row, ())
 
     async def unblock(self, identity: str) -> bool:
         return self._blocks.pop(identity, None) is not None
 
-    async def blocks(self, *identities: str) -> list[BlockRow]:
+    async def blocks(self, *identities: str) -> list[base.BlockRow]:
         return [row for row in self._blocks.values() if not identities or row.covers(identities)]
 
-    async def put_review(self, row: ReviewRow, *, joins: bool = False) -> ReviewRow:
+    async def put_review(self, row: base.ReviewRow, *, joins: bool = False) -> base.ReviewRow:
         """See ``base.Store.put_review``. There are no killed processes, but calls that are made again."""
         left = next((kept for kept in self._reviews.values() if self._is_same(kept, row, joins=joins)), None)
         if left is not None and left.host is not None:
@@ -236,29 +212,29 @@ class MemoryStore(Store):
             undecided = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
             row = msgspec.structs.replace(left, **mine, **(undecided if left.hash != row.hash else {}))
         self._keep(row)
-        over = [id for id, kept in self._reviews.items() if kept.state not in OPEN]
+        over = [id for id, kept in self._reviews.items() if kept.state not in base.OPEN]
         for id in over[: max(0, len(over) - MAX_REVIEWS)]:
             del self._reviews[id]
         return row
 
-    def _is_same(self, kept: ReviewRow, row: ReviewRow, *, joins: bool) -> bool:
+    def _is_same(self, kept: base.ReviewRow, row: base.ReviewRow, *, joins: bool) -> bool:
         """Return whether a question is the open one that another takes over or joins."""
         is_free = kept.host is None or (joins and kept.hash == row.hash)
         is_valid = kept.expires is None or kept.expires > self._clock()
-        return kept.fingerprint == row.fingerprint and kept.state in OPEN and is_free and is_valid
+        return kept.fingerprint == row.fingerprint and kept.state in base.OPEN and is_free and is_valid
 
-    async def leave_review(self, call: PendingCallRow, *, most: int) -> bool:
+    async def leave_review(self, call: base.PendingCallRow, *, most: int) -> bool:
         row, now = self._reviews.get(call.id), self._clock()
         self._calls = {id: each for id, each in self._calls.items() if each.until > now}
         kept = sum(each.owner == call.owner and not each.sent for id, each in self._calls.items() if id != call.id)
         if kept >= most:
             return False
-        if row is not None and row.state in OPEN:
+        if row is not None and row.state in base.OPEN:
             self._calls[call.id] = call
             self._keep(msgspec.structs.replace(row, host=None, expires=call.until))
         return True
 
-    async def pending_call(self, *, id: str = "", fingerprint: str = "") -> PendingCallRow | None:
+    async def pending_call(self, *, id: str = "", fingerprint: str = "") -> base.PendingCallRow | None:
         now, calls = self._clock(), reversed(self._calls.values())
         return next(
             (
@@ -269,7 +245,7 @@ class MemoryStore(Store):
             None,
         )
 
-    async def settle_call(self, call: PendingCallRow) -> None:
+    async def settle_call(self, call: base.PendingCallRow) -> None:
         _keep_latest(self._calls, call.id, call, MAX_REVIEWS)
         self._changed(call.id)
 
@@ -286,18 +262,18 @@ class MemoryStore(Store):
     async def forget_run(self, run: str) -> None:
         self._runs.pop(run, None)
 
-    async def review(self, id: str) -> ReviewRow | None:
+    async def review(self, id: str) -> base.ReviewRow | None:
         return self._reviews.get(id)
 
     async def reviews(
         self,
-        states: Sequence[ReviewState] = ("pending",),
+        states: Sequence[base.ReviewState] = ("pending",),
         limit: int = 1000,
         *,
         latest: bool = False,
         contents: bool = True,
         after: str | None = None,
-    ) -> list[ReviewRow]:
+    ) -> list[base.ReviewRow]:
         """See ``base.Store.reviews``: contents are here in any case."""
         rows = reversed(self._reviews.values()) if latest else iter(self._reviews.values())
         if after is not None:
@@ -308,14 +284,14 @@ class MemoryStore(Store):
         now, rows = self._clock(), self._reviews.values()
         return sum(row.state == "pending" and not row.held and (row.expires or now + 1) > now for row in rows)
 
-    async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
+    async def decide(self, decisions: Sequence[base.Decided]) -> base.ReviewRow | None:
         rows = [self._reviews[decided.id] for decided in decisions]
         now, pairs = self._clock(), list(zip(rows, decisions, strict=True))
         late = next((row for row, decided in pairs if not self._can_decide(row, decided)), None)
         if late is not None:
             return late
         for row, decided in pairs:
-            state: ReviewState = "decided" if decided.release is None else "pending"
+            state: base.ReviewState = "decided" if decided.release is None else "pending"
             kept = {"decision": decided.decision, "by": decided.by, "decided": now, "release": decided.release}
             self._keep(msgspec.structs.replace(row, state=state, **kept))
         for decided in decisions:
@@ -353,7 +329,7 @@ class MemoryStore(Store):
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
         row = self._reviews.get(id)
-        if row is None or row.state not in OPEN:
+        if row is None or row.state not in base.OPEN:
             return
         kept = msgspec.structs.replace(row, state=state) if keep_item else _empty_review(row, state)
         self._keep(kept)
@@ -373,7 +349,7 @@ class MemoryStore(Store):
     async def watched(self) -> bool:
         return self._watched > self._clock()
 
-    async def keep_partial(self, row: PartialRow) -> None:
+    async def keep_partial(self, row: base.PartialRow) -> None:
         if row.id not in self._partials:
             self._changed(row.id)
         self._partials[row.id] = row
@@ -381,20 +357,20 @@ class MemoryStore(Store):
     async def drop_partial(self, id: str) -> None:
         self._partials.pop(id, None)
 
-    async def partials(self) -> list[PartialRow]:
+    async def partials(self) -> list[base.PartialRow]:
         return list(self._partials.values())
 
-    async def pages(self) -> list[PageRow]:
+    async def pages(self) -> list[base.PageRow]:
         return list(reversed(self._pages.values()))
 
-    async def keep_page(self, row: PageRow, *, most: int) -> None:
+    async def keep_page(self, row: base.PageRow, *, most: int) -> None:
         _keep_latest(self._pages, row.name, row, most)
         self._browsers = {key: kept for key, kept in self._browsers.items() if kept.page in self._pages}
 
-    async def browsers(self, page: str) -> list[BrowserRow]:
+    async def browsers(self, page: str) -> list[base.BrowserRow]:
         return [row for row in self._browsers.values() if row.page == page]
 
-    async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
+    async def keep_browser(self, row: base.BrowserRow, *, most: int) -> None:
         self._browsers[row.digest] = row
         for old in (await self.browsers(row.page))[:-most]:
             del self._browsers[old.digest]
@@ -413,7 +389,7 @@ class MemoryStore(Store):
         while len(self._spent) > MAX_SUMS:
             del self._spent[next(iter(self._spent))]
 
-    def _refusal(self, change: Change) -> str | None:
+    def _refusal(self, change: base.Change) -> str | None:
         if change.hold is not None:
             names = (change.hold.identity, *change.hold.coarser)
             if any(row.covers(names) for row in self._blocks.values()):
@@ -427,13 +403,13 @@ class MemoryStore(Store):
             return "grant"
         return self._refusal_of_decision(change)
 
-    def _stands(self, supposed: Supposed) -> bool:
+    def _stands(self, supposed: base.Supposed) -> bool:
         known = self._definitions.get((supposed.identities[0], supposed.tool))
         allowed = known is not None and known.off is None and known.digest == supposed.digest
         blocks = self._blocks.values()
         return allowed and not (blocks and any(row.covers(supposed.identities) for row in blocks))
 
-    def _refusal_of_decision(self, change: Change) -> str | None:
+    def _refusal_of_decision(self, change: base.Change) -> str | None:
         if change.supposed is not None and not self._stands(change.supposed):
             return "standing"
         if change.finish is not None:
@@ -448,35 +424,35 @@ class MemoryStore(Store):
         grant = self._grants.get(id)
         return grant is not None and self._in_force(grant)
 
-    def _note_block(self, row: BlockRow) -> None:
+    def _note_block(self, row: base.BlockRow) -> None:
         known = self._blocks.setdefault(row.identity, row)
         if known.coarse is None:
             self._blocks[row.identity] = msgspec.structs.replace(known, coarse=row.coarse)
 
-    def _block(self, row: BlockRow, but: Sequence[str]) -> None:
+    def _block(self, row: base.BlockRow, but: Sequence[str]) -> None:
         self._note_block(row)
         for waiting in list(self._reviews.values()):
-            blocked = row.covers((waiting.identity, *identities_in(waiting.item)))
-            if blocked and waiting.state in OPEN and waiting.id not in but:
-                ended = msgspec.structs.replace(waiting, state="withdrawn", outcome=BLOCKED)
+            blocked = row.covers((waiting.identity, *base.identities_in(waiting.item)))
+            if blocked and waiting.state in base.OPEN and waiting.id not in but:
+                ended = msgspec.structs.replace(waiting, state="withdrawn", outcome=base.BLOCKED)
                 self._keep(ended if self._keep_content else _empty_review(ended, "withdrawn"))
 
-    def _can_decide(self, row: ReviewRow, decided: Decided) -> bool:
+    def _can_decide(self, row: base.ReviewRow, decided: base.Decided) -> bool:
         open_still = row.state == "pending" and row.decision is None and row.hash in (None, decided.hash)
         return open_still and (row.expires is None or row.expires > self._clock())
 
-    def _in_force(self, row: GrantRow) -> bool:
+    def _in_force(self, row: base.GrantRow) -> bool:
         unused = row.max_uses is None or row.used < row.max_uses
         return unused and (row.until is None or row.until > self._clock())
 
-    def _take(self, hold: Hold) -> None:
+    def _take(self, hold: base.Hold) -> None:
         for account in hold.accounts:
-            balance = self._accounts.pop(account.key, None) or Balance(key=account.key)
+            balance = self._accounts.pop(account.key, None) or base.Balance(key=account.key)
             # Remove and insert again, so that the account not used for longest comes first.
             self._accounts[account.key] = msgspec.structs.replace(
                 balance, held=_add_amounts(balance.held, hold.amount), cap=account.cap
             )
-        self._holds[hold.id] = HoldRow(
+        self._holds[hold.id] = base.HoldRow(
             id=hold.id,
             host=self.host,
             ask=hold.ask,
@@ -505,9 +481,9 @@ class MemoryStore(Store):
         for key in idle[:excess]:
             del self._accounts[key]
 
-    def _keep(self, row: ReviewRow) -> None:
+    def _keep(self, row: base.ReviewRow) -> None:
         self._reviews[row.id] = row
-        if row.state not in OPEN:
+        if row.state not in base.OPEN:
             self._drafts.pop(row.id, None)
         self._changed(row.id)
 
@@ -527,12 +503,12 @@ def _add_amounts(amount: Amount, other: Amount, *, sign: int = 1) -> Amount:
     return Amount(money=amount.money + sign * other.money, tokens=amount.tokens + sign * other.tokens)
 
 
-def _fits_account(balance: Balance | None, account: Account, wanted: Amount) -> bool:
-    held = balance or Balance(key=account.key)
+def _fits_account(balance: base.Balance | None, account: Account, wanted: Amount) -> bool:
+    held = balance or base.Balance(key=account.key)
     total = _add_amounts(_add_amounts(held.spent, held.held), wanted)
     within_money = account.cap.money is None or total.money <= account.cap.money
     return within_money and (account.cap.tokens is None or total.tokens <= account.cap.tokens)
 
 
-def _empty_review(row: ReviewRow, state: ReviewState) -> ReviewRow:
+def _empty_review(row: base.ReviewRow, state: base.ReviewState) -> base.ReviewRow:
     return msgspec.structs.replace(row, state=state, item=None, decision=None)

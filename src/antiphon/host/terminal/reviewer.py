@@ -16,32 +16,11 @@ import msgspec
 from antiphon.host.budget import format_dollars
 from antiphon.host.checks.labels import LABELS, Label
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review import review
 from antiphon.host.review.decisions import list_rule_words, read_likenesses, write_condition
 from antiphon.host.review.keymap import Key, describe_key, find_subject, key_for, label_key, list_offered_keys
 from antiphon.host.review.question import AnyDecision, AnyItem, Outcome
 from antiphon.host.review.queue import UNDO
-from antiphon.host.review.review import (
-    MAX_REASON,
-    UNBOUNDED,
-    Answer,
-    Approve,
-    Decision,
-    Deny,
-    Edit,
-    ElicitItem,
-    Filled,
-    NoReviewer,
-    Reach,
-    Regenerate,
-    ReviewItem,
-    Scope,
-    Terms,
-    ToolItem,
-    digest,
-    most_of,
-    name_of,
-    usual_terms,
-)
 from antiphon.host.review.shown import Shown, show_item
 from antiphon.host.review.summary import Texts, headline_of, load_texts, outcome_text, terminal_language, who_of
 from antiphon.host.store.base import ReviewKind
@@ -62,7 +41,7 @@ _LONG = 200_000
 _FOLLOWED = 100
 """Most answers whose end is not known yet and will be reported; the oldest are dropped."""
 _YES = frozenset({"y", "yes", "\u662f"})
-_SCOPES: dict[str, Scope] = {"1": "call", "2": "session", "3": "always"}
+_SCOPES: dict[str, review.Scope] = {"1": "call", "2": "session", "3": "always"}
 _TEMPLATES = ("scope", "secret", "cost", "unclear")
 
 
@@ -112,19 +91,19 @@ class TerminalReviewer:
             return "there is no terminal here"
         return "a full-screen program uses this terminal" if reads_keys(path) else None
 
-    async def review(self, item: ReviewItem) -> Decision:
+    async def review(self, item: review.ReviewItem) -> review.Decision:
         """Show a request, or an answer if ``item.result`` is set; wait for the decision, or raise ``NoReviewer``."""
         kind = "request" if item.result is None else "response"
         return _get_decision(await self._talk(item, kind))
 
-    async def confirm(self, item: ToolItem) -> Decision:
+    async def confirm(self, item: review.ToolItem) -> review.Decision:
         """Show the call of a tool; wait for the decision, or raise ``NoReviewer``."""
         return _get_decision(await self._talk(item, "tool"))
 
-    async def elicit(self, item: ElicitItem) -> ElicitResult | Filled | Deny:
+    async def elicit(self, item: review.ElicitItem) -> ElicitResult | review.Filled | review.Deny:
         """Let the person fill in a form, accept an address, or refuse; raise ``NoReviewer`` without a terminal."""
         made = await self._talk(item, "elicitation")
-        return made if isinstance(made, ElicitResult | Filled | Deny) else Deny()
+        return made if isinstance(made, ElicitResult | review.Filled | review.Deny) else review.Deny()
 
     def handed_over(self, origin: Origin, why: str | None) -> None:
         """Report what became of an answer that the person allowed; after the question, if one is being asked now."""
@@ -136,7 +115,7 @@ class TerminalReviewer:
         path = self._path()
         if path is None or not self.available or self._turn.locked():
             return
-        with contextlib.suppress(NoReviewer), contextlib.closing(open_terminal(path)) as tty:
+        with contextlib.suppress(review.NoReviewer), contextlib.closing(open_terminal(path)) as tty:
             self._tell(tty)
 
     def _tell(self, tty: Tty) -> None:
@@ -144,7 +123,7 @@ class TerminalReviewer:
         while self._news:
             tty.write_now("".join(f"{row}\n" for row in layout.remark(self._news.popleft())))
 
-    async def _talk(self, item: AnyItem, kind: ReviewKind) -> AnyDecision | Filled:
+    async def _talk(self, item: AnyItem, kind: ReviewKind) -> AnyDecision | review.Filled:
         undone: list[str] = []
         async with self._conversation(item.expires_in) as console:
             shown = await asyncio.to_thread(show_item, item, kind) if _is_long(item) else show_item(item, kind)
@@ -158,7 +137,7 @@ class TerminalReviewer:
                     if item.origin.id not in self._followed:
                         self._followed.append(item.origin.id)
                     return _add_undone(undone, made)
-                undone.append(name_of(made))
+                undone.append(review.name_of(made))
 
     async def _take_back(self, console: Console, seconds: float) -> bool:
         """Let the person take a permission back before it takes effect."""
@@ -180,7 +159,7 @@ class TerminalReviewer:
             async with self._turn:
                 path, obstacle = self._path(), self.obstacle
                 if path is None or obstacle is not None:
-                    raise NoReviewer(obstacle)
+                    raise review.NoReviewer(obstacle)
                 with contextlib.closing(open_terminal(path)) as tty:
                     try:
                         await tty.write("\n")
@@ -214,8 +193,8 @@ class Talk:
         self._words = words
         self._editor = editor
         self._opener = opener
-        self._params = item.params if isinstance(item, ReviewItem) else None
-        self._model = item.model if isinstance(item, ReviewItem) else None
+        self._params = item.params if isinstance(item, review.ReviewItem) else None
+        self._model = item.model if isinstance(item, review.ReviewItem) else None
         self._drawn = False
         self._folded = False
 
@@ -266,7 +245,7 @@ class Talk:
         if self._edit_request:
             said["approve"] = words("preview.send")
         item = self._item
-        if isinstance(item, ReviewItem) and "model" in said:
+        if isinstance(item, review.ReviewItem) and "model" in said:
             said["model"] = words("inline.instead", label=said["model"], model=inert_line(self._model or item.provider))
         return [(key, said[key.action]) for key in keys]
 
@@ -279,7 +258,7 @@ class Talk:
 
     @property
     def _edit_request(self) -> bool:
-        return isinstance(self._item, ReviewItem) and self._params is not self._item.params
+        return isinstance(self._item, review.ReviewItem) and self._params is not self._item.params
 
     async def _draw(self, *, whole: bool) -> None:
         """Show the question; if it does not fit the terminal, long texts are folded first."""
@@ -292,33 +271,33 @@ class Talk:
 
     def _rows(self, layout: Layout) -> Iterator[str]:
         item, words = self._item, self._words
-        if isinstance(item, ToolItem):
+        if isinstance(item, review.ToolItem):
             return show_tool(item, layout, words)
-        if isinstance(item, ElicitItem):
+        if isinstance(item, review.ElicitItem):
             return show_elicitation(item, layout, words)
         if item.result is not None:
             return show_result(item, item.result, layout, words)
         return show_request(self._as_it_would_be_sent(item), layout, words)
 
-    def _as_it_would_be_sent(self, item: ReviewItem) -> ReviewItem:
+    def _as_it_would_be_sent(self, item: review.ReviewItem) -> review.ReviewItem:
         """Return the request as the person changed it: the text, the model, and the most that it then costs."""
         params, costs = self._params or item.params, item.costs
-        most = most_of(item, self._model, params if self._edit_request else None)
+        most = review.most_of(item, self._model, params if self._edit_request else None)
         if costs is not None and most is not None:
             costs = msgspec.structs.replace(costs, worst=msgspec.structs.replace(costs.worst, money=most))
         return msgspec.structs.replace(item, params=params, model=self._model, costs=costs)
 
     async def _approve(self) -> AnyDecision | None:
         item = self._item
-        if isinstance(item, ElicitItem):
+        if isinstance(item, review.ElicitItem):
             if item.params.mode == "url":
                 return ElicitResult(action="accept")
             return await forms.fill_in(self._console, item.params, self._words)
-        if isinstance(item, ToolItem) and item.labels is not None:
+        if isinstance(item, review.ToolItem) and item.labels is not None:
             return await self._approve_with_labels(item.labels)
         return self._approval("once", None)
 
-    async def _approve_with_labels(self, labels: tuple[Label, ...]) -> Decision | None:
+    async def _approve_with_labels(self, labels: tuple[Label, ...]) -> review.Decision | None:
         """Let the person check the labels of a tool that is used the first time."""
         console, words = self._console, self._words
         await console.show(f" {label[0]}  {words(f'label.{label}')}" for label in LABELS)
@@ -328,18 +307,18 @@ class Talk:
             return None
         chosen: tuple[Label, ...] = tuple(label for label in LABELS if label[0] in typed)
         chosen = chosen if typed else labels
-        return Approve(digest=self._shown.digest, labels=chosen)
+        return review.Approve(digest=self._shown.digest, labels=chosen)
 
-    def _approval(self, scope: Scope, terms: Terms | None) -> Decision:
+    def _approval(self, scope: review.Scope, terms: review.Terms | None) -> review.Decision:
         if self._edit_request and self._params is not None:
-            return Edit(params=self._params, digest=digest(self._params), model=self._other_model())
-        return Approve(digest=self._shown.digest, scope=scope, terms=terms, model=self._other_model())
+            return review.Edit(params=self._params, digest=review.digest(self._params), model=self._other_model())
+        return review.Approve(digest=self._shown.digest, scope=scope, terms=terms, model=self._other_model())
 
-    async def _grant(self) -> Decision | None:
+    async def _grant(self) -> review.Decision | None:
         console, words = self._console, self._words
-        scopes: dict[str, Scope] = {number: scope for number, scope in _SCOPES.items() if scope in self._shown.scopes}
+        scopes = {number: scope for number, scope in _SCOPES.items() if scope in self._shown.scopes}
         named = ", ".join(f"{number} {words(f'scope.{scope}')}" for number, scope in scopes.items())
-        item = self._item if "always" in self._shown.scopes and isinstance(self._item, ToolItem) else None
+        item = self._item if "always" in self._shown.scopes and isinstance(self._item, review.ToolItem) else None
         named += "" if item is None else f", 4 {words('inline.like')}"
         typed = await console.line(words("inline.scope", choices=named)) or ""
         if item is not None and typed == "4":
@@ -350,7 +329,7 @@ class Talk:
             return None
         if scope == "always" and self._shown.who.kind == "command":
             await console.say(words("grant.script"))
-        usual = usual_terms(self._item)
+        usual = review.usual_terms(self._item)
         at_most = "inline.uses" if usual.money is None else "inline.uses_and_cost"
         money = "" if usual.money is None else format_dollars(usual.money, rounding="none")
         typed = await console.line(words(at_most, n=usual.uses, money=money))
@@ -358,33 +337,33 @@ class Talk:
             await console.say(words("problem.number"))
             return None
         if typed == "-":
-            return self._approval(scope, UNBOUNDED)
+            return self._approval(scope, review.UNBOUNDED)
         return self._approval(scope, msgspec.structs.replace(usual, uses=int(typed[:9])) if typed else usual)
 
-    async def _grant_like(self, item: ToolItem) -> Decision | None:
+    async def _grant_like(self, item: review.ToolItem) -> review.Decision | None:
         """Show the rule for calls with the same arguments, and keep it if the person wants it."""
         likenesses = read_likenesses(item, {})
         await self._console.show(f" {row}" for row in list_rule_words(item, likenesses, self._words))
         if (await self._console.line(self._words("inline.keep")) or "").lower() in _YES:
             when = write_condition(item, likenesses)
-            return Approve(digest=self._shown.digest, scope="always", terms=UNBOUNDED, when=when)
+            return review.Approve(digest=self._shown.digest, scope="always", terms=review.UNBOUNDED, when=when)
         await self._console.say(self._words("inline.unchanged"))
         return None
 
-    async def _deny(self, reach: Reach, *, with_reason: bool = True) -> Deny:
+    async def _deny(self, reach: review.Reach, *, with_reason: bool = True) -> review.Deny:
         if not with_reason:
-            return Deny(reach=reach)
+            return review.Deny(reach=reach)
         console, words = self._console, self._words
         usual = [words(f"deny.preset.{name}") for name in _TEMPLATES]
         await console.show(f" {number}  {reason}" for number, reason in enumerate(usual, 1))
         typed = await console.line(words("inline.reason")) or ""
         reason = usual[int(typed) - 1] if typed in ("1", "2", "3", "4") else typed
         if not reason:
-            return Deny(reach=reach)
+            return review.Deny(reach=reach)
         tell = False
         if self._shown.can_tell:
             tell = (await console.line(self._choose_text("inline.tell")) or "").lower() in _YES
-        return Deny(reason=reason[:MAX_REASON], reach=reach, tell=tell)
+        return review.Deny(reason=reason[: review.MAX_REASON], reach=reach, tell=tell)
 
     async def _cancel(self) -> AnyDecision:
         return ElicitResult(action="cancel")
@@ -392,31 +371,31 @@ class Talk:
     async def _open(self) -> None:
         await forms.open_address(self._console, self._shown.url or "", self._opener, self._words)
 
-    async def _again(self) -> Decision:
-        return Regenerate(model=self._other_model())
+    async def _again(self) -> review.Decision:
+        return review.Regenerate(model=self._other_model())
 
     async def _help(self) -> None:
         about, words = find_subject(self._shown), self._words
         rows = [f" {key.keys[0]}  {describe_key(key, words, about)}" for key, _ in self._keys()]
         await self._console.show([*rows, f" {words('inline.marks')}"])
 
-    async def _answer(self) -> Answer | None:
+    async def _answer(self) -> review.Answer | None:
         text = await self._console.text(self._choose_text("inline.rewrite"))
         if text.strip():
-            return Answer(result=text)
+            return review.Answer(result=text)
         await self._console.say(self._words("inline.empty"))
         return None
 
     def _choose_text(self, key: str) -> str:
-        return self._words(f"{key}.tool" if isinstance(self._item, ToolItem) else key)
+        return self._words(f"{key}.tool" if isinstance(self._item, review.ToolItem) else key)
 
     def _other_model(self) -> str | None:
         item = self._item
-        return None if not isinstance(item, ReviewItem) or self._model == item.model else self._model
+        return None if not isinstance(item, review.ReviewItem) or self._model == item.model else self._model
 
     async def _choose_model(self) -> None:
         item, console = self._item, self._console
-        if not isinstance(item, ReviewItem):
+        if not isinstance(item, review.ReviewItem):
             return
         names = [name for name in (item.model, *item.models) if name is not None]
         await console.show(f" {number}  {self._with_price(item, name)}" for number, name in enumerate(names, 1))
@@ -427,16 +406,16 @@ class Talk:
         else:
             await console.say(self._words("inline.unchanged"))
 
-    def _with_price(self, item: ReviewItem, model: str) -> str:
+    def _with_price(self, item: review.ReviewItem, model: str) -> str:
         """Name a model with the most that its answer costs, which is the sum that is reserved."""
-        most = most_of(item, model, self._params if self._edit_request else None)
+        most = review.most_of(item, model, self._params if self._edit_request else None)
         price = "" if most is None else f" · {self._words('cost.at_most', worst=format_dollars(most))}"
         return f"{inert_line(model)}{price}"
 
     async def _edit_or_rewrite(self) -> AnyDecision | None:
-        if isinstance(self._item, ToolItem):
+        if isinstance(self._item, review.ToolItem):
             return await forms.edit_arguments(self._console, self._item, self._words)
-        if isinstance(self._item, ReviewItem) and self._item.result is not None:
+        if isinstance(self._item, review.ReviewItem) and self._item.result is not None:
             return await self._answer()
         await self._edit()
         return None
@@ -462,7 +441,7 @@ class Talk:
 
     async def _show_edited(self, edited: CreateMessageRequestParams) -> None:
         console, layout, item = self._console, self._console.layout, self._item
-        if not isinstance(item, ReviewItem):
+        if not isinstance(item, review.ReviewItem):
             return
         # Shown again completely: what is approved must have been seen.
         await self._draw(whole=True)
@@ -473,34 +452,34 @@ class Talk:
         await console.arm()
 
 
-def _get_decision(made: AnyDecision | Filled) -> Decision:
+def _get_decision(made: AnyDecision | review.Filled) -> review.Decision:
     # Only elicitations are answered with the other type.
-    return Deny() if isinstance(made, ElicitResult | Filled) else made
+    return review.Deny() if isinstance(made, ElicitResult | review.Filled) else made
 
 
 def _make_refusal(item: AnyItem) -> AnyDecision:
     """Return the decision for a person who left: nothing is allowed."""
-    return ElicitResult(action="cancel") if isinstance(item, ElicitItem) else Deny()
+    return ElicitResult(action="cancel") if isinstance(item, review.ElicitItem) else review.Deny()
 
 
-def _add_undone(undone: Sequence[str], made: AnyDecision) -> AnyDecision | Filled:
+def _add_undone(undone: Sequence[str], made: AnyDecision) -> AnyDecision | review.Filled:
     """Add to a decision the permissions that were taken back before it."""
     if not undone:
         return made
     if isinstance(made, ElicitResult):
-        return Filled(result=made, undone=tuple(undone))
+        return review.Filled(result=made, undone=tuple(undone))
     return msgspec.structs.replace(made, undone=tuple(undone))
 
 
 def _is_long(item: AnyItem) -> bool:
     """Return whether an item takes so long to draw that a thread does it."""
-    if isinstance(item, ReviewItem):
+    if isinstance(item, review.ReviewItem):
         blocks = (block for message in item.params.messages for block in message.blocks)
         return sum(len(block.text) for block in blocks if isinstance(block, TextContent)) > _LONG
-    return isinstance(item, ToolItem) and len(bytes(item.params.arguments)) > _LONG
+    return isinstance(item, review.ToolItem) and len(bytes(item.params.arguments)) > _LONG
 
 
 def _is_refusal(made: AnyDecision) -> bool:
     if isinstance(made, ElicitResult):
         return made.action != "accept"
-    return isinstance(made, Deny | Regenerate)
+    return isinstance(made, review.Deny | review.Regenerate)

@@ -105,15 +105,15 @@ class RedisCluster(base.ClusterMember):
 
     async def _join(self) -> None:
         revision, oldest = await self._done(
-            self._redis.eval(_RAISE_REVISION, 1, self._revision, base.REVISION, base.OLDEST)
+            self._redis.eval(_RAISE_REVISION, 1, self._key("revision"), base.REVISION, base.OLDEST)
         )
         try:
             base.check_revision(int(revision), int(oldest))
         except ConfigError:
             await self._leave()
             raise
-        last = await self._done(self._redis.xrevrange(self._to_all, count=1))
-        self._seen = {self._to(self.replica): "0", self._to_all: last[0][0] if last else "0"}
+        last = await self._done(self._redis.xrevrange(self._key("all"), count=1))
+        self._seen = {self._key("to", self.replica): "0", self._key("all"): last[0][0] if last else "0"}
         await self._renew()
         self._is_open = True
         self._reading = asyncio.get_running_loop().create_task(self._read_on())
@@ -122,24 +122,24 @@ class RedisCluster(base.ClusterMember):
         self._is_open = False
         await end_tasks(self._reading, self._trimming)
         with contextlib.suppress(ClusterUnavailable):
-            await self._done(self._redis.delete(self._life(self.replica), self._to(self.replica)))
+            await self._done(self._redis.delete(self._key("alive", self.replica), self._key("to", self.replica)))
         for client in (self._redis, self._inbound):
             with contextlib.suppress(*self._errors):
                 await client.aclose()
 
     async def _renew(self) -> bool:
         before = await self._done(
-            self._redis.set(self._life(self.replica), b"1", px=_convert_to_ms(self._lease), get=True)
+            self._redis.set(self._key("alive", self.replica), b"1", px=_convert_to_ms(self._lease), get=True)
         )
         return before is not None
 
     async def is_alive(self, replica: str) -> bool:
-        return bool(await self._done(self._redis.exists(self._life(replica))))
+        return bool(await self._done(self._redis.exists(self._key("alive", replica))))
 
     # --- messages -----------------------------------------------------------------------------------------------
 
     async def send(self, replica: str, topic: str, data: bytes) -> None:
-        key = self._to(replica)
+        key = self._key("to", replica)
         steps = self._redis.pipeline(transaction=False)
         steps.xadd(key, self._message(topic, data))
         # Should that replica be dead, nobody else would ever remove it.
@@ -147,7 +147,7 @@ class RedisCluster(base.ClusterMember):
         await self._done(steps.execute())
 
     async def publish(self, topic: str, data: bytes) -> None:
-        await self._done(self._redis.xadd(self._to_all, self._message(topic, data), maxlen=_PUBLISHED))
+        await self._done(self._redis.xadd(self._key("all"), self._message(topic, data), maxlen=_PUBLISHED))
 
     def _message(self, topic: str, data: bytes) -> dict[Any, Any]:
         base.check_size(data)
@@ -170,7 +170,7 @@ class RedisCluster(base.ClusterMember):
                 self._take(stream.decode(), messages)
 
     def _take(self, stream: str, messages: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> None:
-        own = stream == self._to(self.replica)
+        own = stream == self._key("to", self.replica)
         if own and (self._trimming is None or self._trimming.done()):
             self._trimming = asyncio.get_running_loop().create_task(self._trim(stream))
         for id, fields in messages:
@@ -189,29 +189,29 @@ class RedisCluster(base.ClusterMember):
     # --- records ------------------------------------------------------------------------------------------------
 
     async def get(self, key: str) -> bytes | None:
-        return await self._done(self._redis.get(self._record(key)))
+        return await self._done(self._redis.get(self._key("record", key)))
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         base.check_size(value)
-        await self._done(self._redis.set(self._record(key), value, px=_convert_to_ms(ttl)))
+        await self._done(self._redis.set(self._key("record", key), value, px=_convert_to_ms(ttl)))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         base.check_size(value)
-        return bool(await self._done(self._redis.set(self._record(key), value, px=_convert_to_ms(ttl), nx=True)))
+        return bool(await self._done(self._redis.set(self._key("record", key), value, px=_convert_to_ms(ttl), nx=True)))
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
         base.check_size(value)
-        script = self._redis.eval(_REPLACE, 1, self._record(key), expected, value, _convert_to_ms(ttl))
+        script = self._redis.eval(_REPLACE, 1, self._key("record", key), expected, value, _convert_to_ms(ttl))
         return bool(await self._done(script))
 
     async def delete(self, key: str) -> None:
-        await self._done(self._redis.delete(self._record(key)))
+        await self._done(self._redis.delete(self._key("record", key)))
 
     # --- events -------------------------------------------------------------------------------------------------
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
         base.check_size(data)
-        key = self._stream(stream)
+        key = self._key("events", stream)
         steps = self._redis.pipeline(transaction=False)
         # Redis knows no id 0-0, and refuses one that is not above the last: then this event is kept already.
         steps.xadd(key, {"d": data}, id=f"{number}-1", maxlen=_EVENTS)
@@ -222,33 +222,16 @@ class RedisCluster(base.ClusterMember):
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
         first = f"({number}-1" if number >= 0 else "-"
-        found = await self._done(self._redis.xrange(self._stream(stream), min=first, count=_EVENTS))
+        found = await self._done(self._redis.xrange(self._key("events", stream), min=first, count=_EVENTS))
         return [(int(id.partition(b"-")[0]), fields[b"d"]) for id, fields in found]
 
     async def forget(self, stream: str) -> None:
-        await self._done(self._redis.delete(self._stream(stream)))
+        await self._done(self._redis.delete(self._key("events", stream)))
 
     # --- names --------------------------------------------------------------------------------------------------
 
-    @property
-    def _revision(self) -> str:
-        return f"{self._prefix}:revision"
-
-    @property
-    def _to_all(self) -> str:
-        return f"{self._prefix}:all"
-
-    def _to(self, replica: str) -> str:
-        return f"{self._prefix}:to:{replica}"
-
-    def _life(self, replica: str) -> str:
-        return f"{self._prefix}:alive:{replica}"
-
-    def _record(self, key: str) -> str:
-        return f"{self._prefix}:record:{key}"
-
-    def _stream(self, stream: str) -> str:
-        return f"{self._prefix}:events:{stream}"
+    def _key(self, *parts: str) -> str:
+        return ":".join((self._prefix, *parts))
 
     async def _done(self, operation: Awaitable[Any]) -> Any:
         """Wait for an operation, no longer than the engine has for one."""

@@ -303,12 +303,10 @@ class UnixCluster(ClusterMember):
             self._writer.transport.abort()
 
     async def _renew(self) -> bool:
-        known: bool = await self._do("renew")
-        return known
+        return await self._do("renew")
 
     async def is_alive(self, replica: str) -> bool:
-        alive: bool = await self._do("is_alive", replica)
-        return alive
+        return await self._do("is_alive", replica)
 
     # --- messages -----------------------------------------------------------------------------------------------
 
@@ -321,19 +319,16 @@ class UnixCluster(ClusterMember):
     # --- records ------------------------------------------------------------------------------------------------
 
     async def get(self, key: str) -> bytes | None:
-        value: bytes | None = await self._do("get", key)
-        return value
+        return await self._do("get", key)
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         await self._do("put", key, value, ttl)
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        added: bool = await self._do("add", key, value, ttl)
-        return added
+        return await self._do("add", key, value, ttl)
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        replaced: bool = await self._do("swap", key, value, ttl, expected)
-        return replaced
+        return await self._do("swap", key, value, ttl, expected)
 
     async def delete(self, key: str) -> None:
         await self._do("delete", key)

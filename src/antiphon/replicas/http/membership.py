@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from antiphon.errors import ClusterUnavailable, InvalidRequest
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.replicas.engines.base import LEASE
@@ -107,13 +108,10 @@ class Membership(SessionHomes):
         await asyncio.sleep(self._relays.last_asked + _STAYS - asyncio.get_running_loop().time())
         if isinstance(self._endpoint.store, records.SharedEvents):
             await self._endpoint.store.close()
-        running = [each for each in (self._keeper, self._recorder) if each is not None]
+        running = self._keeper, self._recorder
         self._keeper = self._recorder = None
         self._late.clear()
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
+        await end_tasks(*running)
 
     def reopen(self) -> None:
         """Take part again, after ``close``."""

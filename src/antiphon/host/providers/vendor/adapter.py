@@ -73,11 +73,6 @@ def connect_model(model: Model, key: str | None) -> Connected[TheirModel]:
     return _connect_client(model, key, _MAKERS.get(model.provider, _make_other))
 
 
-def connect_embedder(model: Model, key: str | None) -> Connected[EmbeddingModel]:
-    """Make a client for a model that makes embeddings, as ``connect_model`` does for others."""
-    return _connect_client(model, key, _make_embedder)
-
-
 def _connect_client(
     model: Model, key: str | None, make: Callable[[Model, str | None, httpx2.AsyncClient], _Made]
 ) -> Connected[_Made]:
@@ -302,7 +297,7 @@ class Vendor:
         self._model = model
         self._connected = None if model.embeddings or ready else connect_model(model, key)
         self._asked = self._connected.model if self._connected else ready
-        self._embedder = connect_embedder(model, key) if model.embeddings else None
+        self._embedder = _connect_client(model, key, _make_embedder) if model.embeddings else None
 
     async def generate(self, params: CreateMessageRequestParams, growth: Growth | None = None) -> Completion:
         """Ask once; ``growth`` is told of the text while it comes. Cancelling closes the connection.
