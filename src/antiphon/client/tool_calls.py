@@ -12,7 +12,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
 from antiphon.client.known_tools import KnownTools
@@ -47,7 +47,6 @@ class Confirming(Protocol):
             params: the call.
             origin: the server, and what it says about the tool.
         """
-        ...
 
 
 @runtime_checkable
@@ -66,7 +65,6 @@ class ConfirmsItself(Protocol):
     @property
     def confirmer(self) -> Confirmer | Confirming | None:
         """What it asks before each call; ``None`` for nothing."""
-        ...
 
 
 class Consent:
@@ -166,32 +164,23 @@ T = TypeVar("T")
 Follow = Callable[[CallToolRequestParams, CreateTaskResult], Awaitable[CallToolResult]]
 
 
-class ToolCalls:
+class ToolCalls(Struct, eq=False):
     """The tool calls of one client.
 
     ``tools`` lists all tools within a time limit, and calls ``learn`` for each page. ``middleware`` is around each
     call, outside consent, so that a person agrees to what is sent.
     """
 
-    def __init__(
-        self,
-        link: ServerLink,
-        cache: Cache,
-        known: KnownTools,
-        consent: Consent,
-        tools: Callable[[TimeLeft | None], AsyncIterator[Tool]],
-        middleware: ClientMiddlewareStack | None = None,
-    ) -> None:
-        self._middleware = middleware
-        self._link = link
-        self._cache = cache
-        self._known = known
-        self._consent = consent
-        self._tools = tools
+    link: ServerLink
+    cache: Cache
+    known: KnownTools
+    consent: Consent
+    tools: Callable[[TimeLeft | None], AsyncIterator[Tool]]
+    middleware: ClientMiddlewareStack | None = None
 
     def learn(self, page: ListToolsResult) -> ListToolsResult:
         """Learn from a page of the list, and return it with the tools that can be used here."""
-        usable = self._known.learn(page.tools, have_headers=self._link.is_http and self._link.calls.is_modern)
+        usable = self.known.learn(page.tools, have_headers=self.link.is_http and self.link.calls.is_modern)
         return page if len(usable) == len(page.tools) else structs.replace(page, tools=usable)
 
     def call(
@@ -211,11 +200,11 @@ class ToolCalls:
         Without ``follow`` the middleware sees the exception ``BecameTask``, and without middleware the caller
         does. ``confirm`` is asked about this call besides the usual deciders.
         """
-        consent = self._consent
+        consent = self.consent
         if confirm is not None:
             consent = consent.with_one_more(confirm)
-            self._known.keep_definitions()
-        if self._middleware is None:
+            self.known.keep_definitions()
+        if self.middleware is None:
             return self._send_call(how, params, time, progress, meta, consent)
         request = ClientRequest("tools/call", params, meta=meta)
 
@@ -223,7 +212,7 @@ class ToolCalls:
             sent = self._send_call(how, passed.params, time, progress, passed.meta, consent)
             return sent if follow is None else self._follow_task(passed.params, sent, time, follow)
 
-        return self._middleware.run(request, last)
+        return self.middleware.run(request, last)
 
     async def _follow_task(
         self, params: CallToolRequestParams, sent: Awaitable[Any], time: TimeLeft, follow: Follow
@@ -244,13 +233,9 @@ class ToolCalls:
         consent: Consent,
     ) -> Awaitable[Any]:
         def make(params: CallToolRequestParams = params) -> Awaitable[Any]:
-            return self._link.run(how, "tools/call", params, CallToolResult, timeout=time, progress=progress, meta=meta)
+            return self.link.run(how, "tools/call", params, CallToolResult, timeout=time, progress=progress, meta=meta)
 
-        return (
-            self._make_allowed_call(params, make, time, consent)
-            if consent.is_needed
-            else self.make(params.name, make, time)
-        )
+        return self.allowed(params, make, time, consent=consent)
 
     def allowed(
         self,
@@ -258,32 +243,34 @@ class ToolCalls:
         call: Callable[..., Awaitable[T]],
         time: TimeLeft,
         answer: Callable[[CallToolResult], Any] = lambda result: result,
+        *,
+        consent: Consent | None = None,
     ) -> Awaitable[T]:
-        """Make a call once the client's own deciders allow it, with the params that a person may have changed.
+        """Make a call once the deciders allow it (by default the client's own), with the params they may have changed.
 
         ``answer``: converts the result of a person to what the call returns. See ``make``.
         """
-        consent = self._consent
+        consent = consent or self.consent
         if not consent.is_needed:
             return self.make(params.name, call, time)
-        return self._make_allowed_call(params, call, time, consent, answer)
+        return self._make_allowed_call(params, call, time, answer, consent)
 
     async def _make_allowed_call(
         self,
         params: CallToolRequestParams,
         call: Callable[..., Awaitable[T]],
         time: TimeLeft,
+        answer: Callable[[CallToolResult], Any],
         consent: Consent,
-        answer: Callable[[CallToolResult], Any] = lambda result: result,
     ) -> T:
         """Make a call once it is allowed, and tell who allowed it whether it reached the server. See ``make``.
 
         If this tool is not known yet, the tools are listed first, so that its description can be shown. Listing the
         tools uses up ``time``, deciding does not.
         """
-        if not self._known.knows(params.name):
-            await self._known.look_up(params.name, lambda: self._tools(time))
-        origin = self._link.calls.origin_of(params, self._known.definition(params.name))
+        if not self.known.knows(params.name):
+            await self.known.look_up(params.name, lambda: self.tools(time))
+        origin = self.link.calls.origin_of(params, self.known.definition(params.name))
         changed = await consent.ask(params, origin, time)
         if changed is not None and changed.params is None:
             return answer(changed.result or CallToolResult(content=[]))
@@ -301,12 +288,12 @@ class ToolCalls:
         self, params: CallToolRequestParams, confirm: Confirmer | Confirming | None, outcome: Awaitable[T]
     ) -> T:
         """Return what is passed on of a result, or of an error, that came later than the reply to its call."""
-        consent = self._consent if confirm is None else self._consent.with_one_more(confirm)
-        origin = self._link.calls.origin_of(params, self._known.definition(params.name))
+        consent = self.consent if confirm is None else self.consent.with_one_more(confirm)
+        origin = self.link.calls.origin_of(params, self.known.definition(params.name))
         return await pass_outcome(outcome, partial(consent.examine, params=params, origin=origin))
 
     async def _report_ask(self, made: Awaitable[T], consent: Consent, origin: Origin) -> T:
-        calls, why = self._link.calls, None
+        calls, why = self.link.calls, None
         try:
             return await made
         except ConnectionClosed:
@@ -338,13 +325,13 @@ class ToolCalls:
     async def checked(self, name: str, result: CallToolResult, time: TimeLeft) -> CallToolResult:
         """Return a result; raises ``ResultInvalid`` if its structured content does not fit the tool's output schema."""
         if result.structured_content is not None and not result.is_error:
-            await self._known.look_up(name, lambda: self._tools(time))
-            await self._known.check_output(name, result.structured_content)
+            await self.known.look_up(name, lambda: self.tools(time))
+            await self.known.check_output(name, result.structured_content)
         return result
 
     async def _look_up(self, name: str, time: TimeLeft) -> bool:
         """List the tools again; return whether this one exists and may need headers."""
-        if not self._link.is_http:
+        if not self.link.is_http:
             return False
-        self._cache.drop("tools/list")
-        return name in [tool.name async for tool in self._tools(time)]
+        self.cache.drop("tools/list")
+        return name in [tool.name async for tool in self.tools(time)]

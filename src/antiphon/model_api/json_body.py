@@ -132,18 +132,16 @@ class Writer(Protocol):
         ...
 
 
-class EventStream:
+class EventStream(msgspec.Struct, eq=False):
     """One response. After ``every`` seconds without data it sends ``sign``, an event without content."""
 
-    def __init__(
-        self, http: Http, writer: Writer, call: ModelCall[list[DialectAnswer]], sign: bytes, *, every: float
-    ) -> None:
-        self._http = http
-        self._writer = writer
-        self._call = call
-        self._sign = sign
-        self._every = every
-        self._has_head = self._has_begun = False
+    http: Http
+    writer: Writer
+    call: ModelCall[list[DialectAnswer]]
+    sign: bytes
+    every: float
+    _has_head: bool = False
+    _has_begun: bool = False
 
     async def run(self, gone: asyncio.Future[None], extra: tuple[HeaderPair, ...]) -> bool:
         """Send the response; return whether all was sent. Raises ``Failure`` as long as nothing was sent."""
@@ -152,43 +150,43 @@ class EventStream:
             await self._news(seen, gone)
             if gone.done():
                 return False
-            outcome, pieces = self._call.outcome, self._call.pieces[seen:]
+            outcome, pieces = self.call.outcome, self.call.pieces[seen:]
             seen += len(pieces)
             if not self._has_head:
                 if isinstance(outcome, Failure) and not pieces:
                     raise outcome
-                await self._http.send({"type": "http.response.start", "status": 200, "headers": [*_HEAD, *extra]})
+                await self.http.send({"type": "http.response.start", "status": 200, "headers": [*_HEAD, *extra]})
                 self._has_head = True
-            part = self._begin() + self._writer.text("".join(pieces)) if pieces else b""
+            part = self._begin() + self.writer.text("".join(pieces)) if pieces else b""
             if outcome is not None:
                 await self._send(part + self._write_end(outcome), more=False)
                 return True
-            await self._send(part or self._sign, more=True)
+            await self._send(part or self.sign, more=True)
 
     async def _news(self, seen: int, gone: asyncio.Future[None]) -> None:
-        news = asyncio.ensure_future(self._call.news(seen))
+        news = asyncio.ensure_future(self.call.news(seen))
         try:
-            await asyncio.wait([news, gone], timeout=self._every, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([news, gone], timeout=self.every, return_when=asyncio.FIRST_COMPLETED)
         finally:
             news.cancel()
 
     def _begin(self) -> bytes:
         has_begun, self._has_begun = self._has_begun, True
-        return b"" if has_begun else self._writer.begin()
+        return b"" if has_begun else self.writer.begin()
 
     def _write_end(self, outcome: list[DialectAnswer] | Failure) -> bytes:
         if isinstance(outcome, Failure):
-            return self._writer.failed(outcome)
-        flowed = "".join(self._call.pieces)
+            return self.writer.failed(outcome)
+        flowed = "".join(self.call.pieces)
         rests = [answer.text for answer in outcome]
         if flowed:
             # The text that was sent cannot be taken back, so an answer that does not begin with it is an error.
             if not rests[0].startswith(flowed) and not flowed.startswith(rests[0]):
-                return self._writer.failed(
+                return self.writer.failed(
                     Failure(502, "answer_changed", "The answer does not begin with the text that was sent.")
                 )
             rests[0] = rests[0][len(flowed) :]
-        return self._begin() + self._writer.end(outcome, rests)
+        return self._begin() + self.writer.end(outcome, rests)
 
     async def _send(self, part: bytes, *, more: bool) -> None:
-        await self._http.send({"type": "http.response.body", "body": part, "more_body": more})
+        await self.http.send({"type": "http.response.body", "body": part, "more_body": more})

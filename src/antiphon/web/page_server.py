@@ -419,7 +419,8 @@ def _make_redirect_file(running: RunningPage, ended: ExitStack) -> str:
 
     The command line of a browser is readable by all accounts of the machine, so the address must not be in it.
     """
-    if not _reads_files(sys.platform, platform.release()):
+    # Browsers cannot open our files from within WSL; on Windows no other account can read a command line.
+    if sys.platform == "win32" or "microsoft" in platform.release().lower():
         return running.address()
     # A browser in a snap can read only files in the home folder that are not hidden, and no temporary folder.
     file, name = mkstemp(".html", "antiphon-", Path.home() if Path("/snap").is_dir() else None)
@@ -437,11 +438,3 @@ def leading_to(address: str) -> str:
         '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Antiphon</title>'
         f'<meta http-equiv="refresh" content="0;url={there}"><p><a href="{there}">Antiphon</a></p>\n'
     )
-
-
-def _reads_files(system: str, release: str) -> bool:
-    """Tell whether browsers can open our files: those of Windows cannot from within WSL.
-
-    On Windows other accounts cannot read a command line.
-    """
-    return system != "win32" and "microsoft" not in release.lower()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote_plus
 
+from msgspec import Struct
 from yarl import URL
 
 from antiphon.auth.boundary import checked_address, make_printable
@@ -58,20 +59,17 @@ def choose_method(identity: ClientIdentity, supported: Sequence[str] | None) -> 
     return chosen
 
 
-class TokenEndpoint:
+class TokenEndpoint(Struct, eq=False):
     """The token endpoint of one authorization server, as one client uses it. ``key``: for DPoP-bound tokens."""
 
-    def __init__(
-        self, fetch: Fetch, server: ServerMetadata, identity: ClientIdentity, key: ProofKey | None = None
-    ) -> None:
-        self.server = server
-        self.identity = identity
-        self.key = key
-        self._fetch = fetch
+    fetch: Fetch
+    server: ServerMetadata
+    identity: ClientIdentity
+    key: ProofKey | None = None
 
     def at(self, server: ServerMetadata, identity: ClientIdentity) -> TokenEndpoint:
         """Return the token endpoint of another server, for another client identity and without our DPoP key."""
-        return TokenEndpoint(self._fetch, server, identity)
+        return TokenEndpoint(self.fetch, server, identity)
 
     async def request(self, form: Mapping[str, str | None]) -> TokenAnswer:
         """Request a token, without the members that have no value; raise ``Refused`` or ``Unreachable``."""
@@ -90,7 +88,7 @@ class TokenEndpoint:
             if self.key is not None:
                 headers["DPoP"] = self.key.proof("POST", str(url), nonce=nonce)
             body = {name: value for name, value in {**form, **own}.items() if value is not None}
-            answer = await self._fetch.post(url, body, headers)
+            answer = await self.fetch.post(url, body, headers)
             if answer.status == 200 or answer.json().get("error") != "use_dpop_nonce":
                 break
             nonce = answer.headers.get("DPoP-Nonce")

@@ -148,7 +148,7 @@ class StandardStreams:
         self.stdin: IO[bytes] = os.fdopen(os.dup(0), "rb", buffering=0)
         self.stdout: IO[bytes] = os.fdopen(os.dup(1), "wb", buffering=0)
         self._kept = [os.dup(0), os.dup(1)]
-        self._blocking = [_is_blocking(fd) for fd in self._kept]
+        self._blocking = [os.name == "posix" and os.get_blocking(fd) for fd in self._kept]
         self._printed = sys.stdout
         self._exchange()
         StandardStreams._taken = True
@@ -183,10 +183,6 @@ class StandardStreams:
         os.close(nothing)
         if sys.stderr is not None:
             sys.stdout = sys.stderr
-
-
-def _is_blocking(fd: int) -> bool:
-    return os.name == "posix" and os.get_blocking(fd)
 
 
 def _flush_stream(stream: IO[str] | None) -> None:

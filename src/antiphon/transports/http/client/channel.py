@@ -260,15 +260,12 @@ class Listener:
         """Deliver what comes on the stream; return if the server does not offer it."""
         try:
             while await self._once():
-                await asyncio.sleep(self._delay())
+                await asyncio.sleep(max(self._cursor.delay, 0.0 if self._cursor.names_delay else _PAUSE))
                 self._cursor.failures += 1
         except Exception:
             log.exception("the stream for unrelated messages failed")
         finally:
             self.settled.set()
-
-    def _delay(self) -> float:
-        return max(self._cursor.delay, 0.0 if self._cursor.names_delay else _PAUSE)
 
     async def _once(self) -> bool:
         """Open the stream and read it to its end; tell whether to try again."""
