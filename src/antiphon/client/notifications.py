@@ -50,11 +50,9 @@ class ForwardsLog(Protocol):
 
     def __call__(self, params: LoggingMessageNotificationParams, /) -> object:
         """Take a message."""
-        ...
 
     def forward(self, message: Received) -> object:
         """Take a message, decoded and as it came; may be a coroutine function."""
-        ...
 
 
 class Change(Struct, frozen=True, kw_only=True):

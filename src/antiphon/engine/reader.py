@@ -174,7 +174,6 @@ class MessageHandler(Protocol):
 
     def __call__(self, event: Event, *, has_task: bool = False) -> Awaitable[None] | None:
         """Handle an event. ``has_task``: the result is awaited in a task of its own."""
-        ...
 
 
 class Reader:

@@ -14,18 +14,7 @@ from msgspec import Raw, structs
 
 from antiphon.errors import InvalidParams, LocalProtocolError, UnsupportedVersion
 from antiphon.protocol.events import Request
-from antiphon.wire.common import (
-    PROTOCOL_VERSION,
-    SERVER_INFO,
-    ClientCapabilities,
-    ElicitationCapability,
-    Implementation,
-    Meta,
-    Result,
-    RootsCapability,
-    SamplingCapability,
-    Wire,
-)
+from antiphon.wire import common
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.envelope import encode_value, prepend_members
 from antiphon.wire.lifecycle import DiscoverResult, ListChangedCapability, ResourcesCapability, ServerCapabilities
@@ -38,7 +27,7 @@ from antiphon.wire.sampling import CreateMessageRequestParams
 _servable: dict[frozenset[str], frozenset[str]] = {}
 
 
-def declares_capability(capabilities: Wire | None, path: str) -> bool:
+def declares_capability(capabilities: common.Wire | None, path: str) -> bool:
     """Return whether a capability such as ``"resources.subscribe"`` was declared: present, and not ``false``."""
     value: Any = capabilities
     for name in path.split("."):
@@ -48,7 +37,7 @@ def declares_capability(capabilities: Wire | None, path: str) -> bool:
     return True
 
 
-def declares_extension(capabilities: ServerCapabilities | ClientCapabilities | None, extension: str) -> bool:
+def declares_extension(capabilities: ServerCapabilities | common.ClientCapabilities | None, extension: str) -> bool:
     """Return whether an extension was declared."""
     return capabilities is not None and extension in (capabilities.extensions or ())
 
@@ -77,42 +66,46 @@ def offers_method(capabilities: ServerCapabilities, method: MethodSpec, revision
 
 
 def missing_for_ask(
-    method: MethodSpec, params: Wire | None, declared: ClientCapabilities | None
-) -> ClientCapabilities | None:
+    method: MethodSpec, params: common.Wire | None, declared: common.ClientCapabilities | None
+) -> common.ClientCapabilities | None:
     """Return what an ask needs and the client lacks (2025-11-25 client/sampling; 2026-07-28 basic/patterns/mrtr)."""
-    has = declared or ClientCapabilities()
+    has = declared or common.ClientCapabilities()
     if isinstance(params, CreateMessageRequestParams):
         return _missing_for_sampling(params, has)
     if isinstance(params, ElicitRequestParams):
         return _missing_for_elicitation(params, has)
     if method.needs == "roots" and has.roots is None:
-        return ClientCapabilities(roots=RootsCapability())
+        return common.ClientCapabilities(roots=common.RootsCapability())
     return None
 
 
-def may_include_context(revision: Revision, declared: ClientCapabilities | None) -> bool:
+def may_include_context(revision: Revision, declared: common.ClientCapabilities | None) -> bool:
     """Return whether ``includeContext`` may be other than "none" (2025-11-25 client/sampling, "Capabilities")."""
     return not revision.sampling_has_parts or declares_capability(declared, "sampling.context")
 
 
-def _missing_for_sampling(params: CreateMessageRequestParams, has: ClientCapabilities) -> ClientCapabilities | None:
+def _missing_for_sampling(
+    params: CreateMessageRequestParams, has: common.ClientCapabilities
+) -> common.ClientCapabilities | None:
     needs_tools = params.tools is not None or params.tool_choice is not None
     if has.sampling is None:
-        return ClientCapabilities(sampling=SamplingCapability(tools={} if needs_tools else None))
+        return common.ClientCapabilities(sampling=common.SamplingCapability(tools={} if needs_tools else None))
     if needs_tools and has.sampling.tools is None:
-        return ClientCapabilities(sampling=SamplingCapability(tools={}))
+        return common.ClientCapabilities(sampling=common.SamplingCapability(tools={}))
     return None
 
 
-def _missing_for_elicitation(params: ElicitRequestParams, has: ClientCapabilities) -> ClientCapabilities | None:
+def _missing_for_elicitation(
+    params: ElicitRequestParams, has: common.ClientCapabilities
+) -> common.ClientCapabilities | None:
     if params.mode == "url":
         if has.elicitation is None or has.elicitation.url is None:
-            return ClientCapabilities(elicitation=ElicitationCapability(url={}))
+            return common.ClientCapabilities(elicitation=common.ElicitationCapability(url={}))
         return None
     # 2025-11-25 client/elicitation: "an empty capabilities object is equivalent to declaring support for form mode
     # only".
     if has.elicitation is None or (has.elicitation.form is None and has.elicitation.url is not None):
-        return ClientCapabilities(elicitation=ElicitationCapability(form={}))
+        return common.ClientCapabilities(elicitation=common.ElicitationCapability(form={}))
     return None
 
 
@@ -125,19 +118,19 @@ class ModernResults:
 
     __slots__ = ("_complete", "_info", "_meta")
 
-    def __init__(self, info: Implementation) -> None:
+    def __init__(self, info: common.Implementation) -> None:
         self._info = info
-        self._meta = b'"_meta":%b' % encode_value({SERVER_INFO: info})
+        self._meta = b'"_meta":%b' % encode_value({common.SERVER_INFO: info})
         self._complete = b'"resultType":"%b",%b' % (_COMPLETE.encode(), self._meta)
 
-    def encode(self, request: Request, result: Wire | Raw) -> bytes:
+    def encode(self, request: Request, result: common.Wire | Raw) -> bytes:
         """Encode a modern result, which may be a round if the method can have one and it asks for something."""
         if isinstance(result, Raw):
             return self._relay_result(result)
         # ``isinstance`` takes six times as long to say that something is not a struct of a class.
         if type(result) is InputRequiredResult:
             return self._round(request, result)
-        if not isinstance(result, Result):
+        if not isinstance(result, common.Result):
             return prepend_members(self._complete, encode_value(request.revision.lower(result)))
         if result.meta is not None or result.result_type is not None:
             kind = result.result_type or _COMPLETE
@@ -145,8 +138,8 @@ class ModernResults:
             return encode_value(request.revision.lower(result))
         return prepend_members(self._complete, encode_value(request.revision.lower(result)))
 
-    def _with_info(self, meta: Meta | None) -> Meta:
-        return {SERVER_INFO: self._info, **(meta or {})}
+    def _with_info(self, meta: common.Meta | None) -> common.Meta:
+        return {common.SERVER_INFO: self._info, **(meta or {})}
 
     def _relay_result(self, result: Raw) -> bytes:
         """Complete an encoded result: our own lists directly, one of another server without losing its members."""
@@ -186,7 +179,7 @@ class ServerOffer:
 
     def __init__(
         self,
-        info: Implementation,
+        info: common.Implementation,
         capabilities: ServerCapabilities,
         instructions: str | None = None,
         revisions: Sequence[Revision] = REVISIONS,
@@ -261,7 +254,7 @@ class ServerOffer:
     def modern_revision(self, requested: object) -> Revision:
         """Return the revision that ``_meta`` names, or refuse what is no string, or not spoken here."""
         if not isinstance(requested, str):
-            raise InvalidParams(f"Invalid params: _meta must have {PROTOCOL_VERSION}, a string")
+            raise InvalidParams(f"Invalid params: _meta must have {common.PROTOCOL_VERSION}, a string")
         known = self.modern.get(requested)
         if known is None:
             raise UnsupportedVersion("Unsupported protocol version", data=self._list_supported(requested))

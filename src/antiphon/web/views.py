@@ -22,14 +22,7 @@ from antiphon.host.checks.risk import list_spots
 from antiphon.host.checks.validate import inspect_media
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.pipeline.growth import LOOK, Partial, partials_in
-from antiphon.host.review.decisions import (
-    argument_fields,
-    arguments_of,
-    list_likenesses,
-    list_rule_words,
-    read_likenesses,
-    write_condition,
-)
+from antiphon.host.review import decisions
 from antiphon.host.review.diff import compact, format_json
 from antiphon.host.review.given_grants import find_covered
 from antiphon.host.review.history import find_tightest_budget
@@ -178,7 +171,7 @@ async def show_edit_form(site: Site, request: Request) -> Response:
         return site.gone(request)
     template = "parts/edit.html" if _is_part(request) else "edit.html"
     kept = {name: value for name, value in await site.queue.draft(found.id) or () if not part_of(name)}
-    call = argument_fields(found.item) if isinstance(found.item, ToolItem) else ()
+    call = decisions.argument_fields(found.item) if isinstance(found.item, ToolItem) else ()
     return site.html(request, template, q=collect_shown(found), over=found, draft=kept or None, call=call)
 
 
@@ -191,16 +184,19 @@ async def show_like_rule(site: Site, request: Request) -> Response:
     item = found.item
     if not isinstance(item, ToolItem) or "grant" not in item.choices or found.state != "pending":
         return site.gone(request)
-    arguments = arguments_of(item.params)
+    arguments = decisions.arguments_of(item.params)
     chosen = {name: request.query_params.get(f"arg-{at}", "") for at, name in enumerate(arguments)}
-    likenesses = read_likenesses(item, chosen)
+    likenesses = decisions.read_likenesses(item, chosen)
     return site.html(
         request,
         "like.html",
         q=collect_shown(found),
-        rows=[(name, compact(value), list_likenesses(value), likenesses[name]) for name, value in arguments.items()],
-        lines=list(list_rule_words(item, likenesses, site.texts(request))),
-        when=write_condition(item, likenesses),
+        rows=[
+            (name, compact(value), decisions.list_likenesses(value), likenesses[name])
+            for name, value in arguments.items()
+        ],
+        lines=list(decisions.list_rule_words(item, likenesses, site.texts(request))),
+        when=decisions.write_condition(item, likenesses),
     )
 
 

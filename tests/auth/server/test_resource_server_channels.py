@@ -102,7 +102,7 @@ async def test_the_stream_of_a_session_ends_with_its_token(monkeypatch):
 
 async def test_a_web_socket_ends_with_its_token(monkeypatch):
     """With a code that says why, and without a token it is not opened."""
-    ends = Ends(monkeypatch, "websocket.server")
+    ends = Ends(monkeypatch, "websocket.server.entrance")
     async with protected(transport="websocket") as server:
         url = server.url.replace("http", "ws", 1)
         async with aiohttp.ClientSession() as web:

@@ -110,7 +110,6 @@ class Extension(Protocol):
         Returns:
             A coroutine, which is then run, or anything else.
         """
-        ...
 
 
 class Answers:

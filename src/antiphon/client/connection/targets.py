@@ -35,7 +35,6 @@ class Serves(Protocol):
         Args:
             channel: where its frames come from and go to.
         """
-        ...
 
 
 class Command(Struct, frozen=True, kw_only=True):

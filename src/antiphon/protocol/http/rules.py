@@ -205,7 +205,6 @@ class Gate(Protocol):
 
     def known(self, method: str, path: str, headers: Headers) -> Caller | None:
         """Return the caller if that is known at once; ``None``: call ``admit``."""
-        ...
 
     async def admit(self, method: str, path: str, headers: Headers) -> Admitted | Denied:
         """Return the caller of a request, or why it is refused."""

@@ -28,16 +28,7 @@ from yarl import URL
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, Unauthorized
 from antiphon.machine.asyncio_tasks import both_stopped
-from antiphon.transports.http.client import http_request
-from antiphon.transports.http.client.error_replies import (
-    REFUSING,
-    UNUSABLE,
-    Credentials,
-    HttpFailure,
-    Pause,
-    RequestCredentials,
-    suggest_remedy,
-)
+from antiphon.transports.http.client import error_replies, http_request
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
 
@@ -79,8 +70,8 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
         trust_env: bool = False,
         connect_timeout: float = http_request.CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
-        access: Credentials | None = None,
-        pause: Pause = nullcontext,
+        access: error_replies.Credentials | None = None,
+        pause: error_replies.Pause = nullcontext,
     ) -> WebSocketClientChannel:
         """Connect to a WebSocket server (ws or wss). See ``HttpClientChannel.open`` for the arguments.
 
@@ -114,7 +105,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
                 )
         except BaseException as error:
             await session.close()
-            if isinstance(error, HttpFailure) and error.code in REFUSING:
+            if isinstance(error, error_replies.HttpFailure) and error.code in error_replies.REFUSING:
                 raise error.ended() from None
             reason = _why_not(error, connect_timeout)
             if reason is None:
@@ -180,8 +171,8 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
 async def _let_in(
     where: str,
     connect: Callable[[], Awaitable[ClientWebSocketResponse[Literal[False]]]],
-    entry: RequestCredentials | None,
-    pause: Pause,
+    entry: error_replies.RequestCredentials | None,
+    pause: error_replies.Pause,
 ) -> ClientWebSocketResponse[Literal[False]]:
     """Connect; where that is refused, do what it takes to be let in, and connect again."""
     while True:
@@ -194,14 +185,17 @@ async def _let_in(
                 raise
             why = await _handle_refusal(error, lines, entry, pause)
             if why is not None:
-                raise HttpFailure.not_let_in(where, error.status, why) from None
+                raise error_replies.HttpFailure.not_let_in(where, error.status, why) from None
 
 
 async def _handle_refusal(
-    error: WSServerHandshakeError, lines: Sequence[str], entry: RequestCredentials | None, pause: Pause
+    error: WSServerHandshakeError,
+    lines: Sequence[str],
+    entry: error_replies.RequestCredentials | None,
+    pause: error_replies.Pause,
 ) -> str | None:
     """Do what it takes to be let in; if nothing helps, say why not."""
-    refused = f"{HTTPStatus(error.status).phrase}{suggest_remedy(error.status)}"
+    refused = f"{HTTPStatus(error.status).phrase}{error_replies.suggest_remedy(error.status)}"
     if entry is None or error.headers is None:
         return refused
     entry.answered(error.headers)
@@ -218,7 +212,9 @@ def _staying_at(origin: URL) -> Any:
 
     async def check(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
         if not http_request.same_origin(request.url, origin):
-            raise HttpFailure(UNUSABLE, f"it redirects to another origin, {http_request.show_address(request.url)}")
+            raise error_replies.HttpFailure(
+                error_replies.UNUSABLE, f"it redirects to another origin, {http_request.show_address(request.url)}"
+            )
         return await handler(request)
 
     return check
@@ -226,9 +222,9 @@ def _staying_at(origin: URL) -> Any:
 
 def _why_not(error: BaseException, connect_timeout: float) -> str | None:
     if isinstance(error, WSServerHandshakeError):
-        return f"it answered HTTP {error.status}{suggest_remedy(error.status)}"
+        return f"it answered HTTP {error.status}{error_replies.suggest_remedy(error.status)}"
     if isinstance(error, TimeoutError):
         return f"no answer within {connect_timeout:g} s"
-    if isinstance(error, HttpFailure):
+    if isinstance(error, error_replies.HttpFailure):
         return error.message
     return http_request.describe_error(error) if isinstance(error, ClientError | OSError) else None

@@ -14,15 +14,7 @@ from antiphon.channel import MAX_FRAME, Channel, Oversized
 from antiphon.errors import ConnectionClosed, InvalidRequest
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Denied, Gate, HttpRefusal, check_unambiguous
-from antiphon.transports.http.server import asgi
-from antiphon.transports.http.server.entrance import (
-    CheckToken,
-    Guard,
-    TokenCheck,
-    document_at,
-    schedule_expiry,
-    send_document,
-)
+from antiphon.transports.http.server import asgi, entrance
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
 
@@ -52,15 +44,15 @@ class WebSocketApp:
         path: str = "/ws",
         allowed_hosts: Sequence[str] | None = None,
         allowed_origins: Sequence[str] | None = None,
-        check_token: CheckToken | None = None,
+        check_token: entrance.CheckToken | None = None,
         gate: Gate | None = None,
         max_frame: int = MAX_FRAME,
         max_open: int = 5_000,
     ) -> None:
         self._serve = serve
         self._path = path.rstrip("/")
-        self._guard = Guard(allowed_hosts, allowed_origins)
-        self._gate = TokenCheck(check_token) if check_token is not None else gate
+        self._guard = entrance.Guard(allowed_hosts, allowed_origins)
+        self._gate = entrance.TokenCheck(check_token) if check_token is not None else gate
         self._max_frame = max_frame
         self._max_open = max_open
         self._channels: set[_Socket] = set()
@@ -77,9 +69,9 @@ class WebSocketApp:
 
     async def serve(self, http: asgi.Http) -> None:
         """Serve a request that opens no socket: a public document, or that this is a place for sockets."""
-        document = None if self._gate is None else document_at(self._gate, http)
+        document = None if self._gate is None else entrance.document_at(self._gate, http)
         if document is not None and not self._guard.check(http.headers):
-            await send_document(http, document)
+            await entrance.send_document(http, document)
         else:
             await asgi.send_empty(http, 426, ((b"upgrade", b"websocket"), (b"connection", b"upgrade")))
 
@@ -127,7 +119,7 @@ class WebSocketApp:
         self._channels.add(channel)
         reading = asyncio.get_running_loop().create_task(channel.read(receive))
         # A socket carries no token after its opening, so it ends with the one it was opened with.
-        timer = schedule_expiry(caller, channel.expire)
+        timer = entrance.schedule_expiry(caller, channel.expire)
         try:
             await self._serve(channel, caller, headers)
         except Exception:

@@ -12,16 +12,8 @@ from typing import Annotated, Literal
 
 import click
 
-from antiphon.cli.commands.review import decide
+from antiphon.cli.commands.review import decide, queue_list
 from antiphon.cli.commands.review.decide import agree_in_person, check_named, edit_request, fill_in_person
-from antiphon.cli.commands.review.queue_list import (
-    draw_question,
-    find_pending,
-    find_question,
-    list_pending,
-    make_layout,
-    watch_queue,
-)
 from antiphon.cli.commands.review.terminal_queue import decide_in_terminal
 from antiphon.cli.options import Browse, By, Json, Port
 from antiphon.cli.output.formats import Failed, parse_future_time, parse_money, print_json, write_line
@@ -107,7 +99,11 @@ async def list_(
     """
     bell = follow and where.settings.notify.bell
     async with open_chosen_store(where, make=follow) as store, ring_for_questions(store, wanted=bell):
-        await (watch_queue(store, as_json=as_json) if follow else list_pending(store, limit, after, as_json=as_json))
+        await (
+            queue_list.watch_queue(store, as_json=as_json)
+            if follow
+            else queue_list.list_pending(store, limit, after, as_json=as_json)
+        )
 
 
 @commands.command()
@@ -118,11 +114,11 @@ async def show(id: Id, *, as_json: Json = False, where: StoreOptions) -> None:
     waits. What stands behind a bar was written by the server.
     """
     async with open_chosen_store(where) as store:
-        question = await find_question(store, id)
+        question = await queue_list.find_question(store, id)
     if as_json:
         print_json(question)
         return
-    for row in draw_question(question, make_layout(), time.time()):
+    for row in queue_list.draw_question(question, queue_list.make_layout(), time.time()):
         write_line(row)
 
 
@@ -241,7 +237,7 @@ async def edit(id: Id, *, yes: bool = False, model: Model = None, told: Decision
         --yes: Send what the editor leaves, without asking again.
     """
     async with open_chosen_store(told) as store:
-        [question] = await find_pending(store, [id])
+        [question] = await queue_list.find_pending(store, [id])
         item = question.item
         if not isinstance(item, ReviewItem) or "edit" not in item.choices:
             raise Failed(f"{question.id}: only a request that a model will answer can be edited")
@@ -269,7 +265,7 @@ def answer(
     text = decide.read_answer(words or [])
 
     async def give_answer(store: Store) -> None:
-        [question] = await find_pending(store, [id])
+        [question] = await queue_list.find_pending(store, [id])
         if text or defaults:
             decision = decide.answer_of(question, text, defaults=defaults)
             await agree_in_person([question], [id], "send this answer")
@@ -293,7 +289,7 @@ async def _decide_questions(
 ) -> None:
     """Decide. ``verb`` names an action that allows something, which is shown first; a refusal is not."""
     async with open_chosen_store(told) as store:
-        questions = await find_pending(store, ids)
+        questions = await queue_list.find_pending(store, ids)
         made = [decision(question) for question in questions]
         decisions = [await each if isinstance(each, Awaitable) else each for each in made]
         if verb:

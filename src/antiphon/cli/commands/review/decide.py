@@ -15,14 +15,7 @@ from typing import Any
 import msgspec
 
 from antiphon.cli.arguments import read_arguments, read_input
-from antiphon.cli.commands.review.queue_list import (
-    draw_changes,
-    draw_question,
-    explain_lateness,
-    format_listed_id,
-    is_named_as_listed,
-    make_layout,
-)
+from antiphon.cli.commands.review import queue_list
 from antiphon.cli.options import user_name
 from antiphon.cli.output.formats import Failed, print_json, print_text, write_line
 from antiphon.errors import ConfigError, InvalidParams
@@ -64,7 +57,7 @@ async def decide_questions(
         chosen = {question.id: decision for question, decision in zip(questions, decisions, strict=True)}
         await queue.decide_all(chosen, {question.id: question.hash for question in questions}, by=by)
     except AlreadyDecided as late:
-        raise Failed(explain_lateness(late.question)) from late
+        raise Failed(queue_list.explain_lateness(late.question)) from late
     except Mismatch as error:
         raise Failed(str(error)) from error
     for question in [await queue.get(one.id) for one in questions]:
@@ -92,7 +85,7 @@ def make_approval(
             )
         return _make_acceptance(question.id, item)
     if item is None:
-        raise Failed(explain_lateness(question))
+        raise Failed(queue_list.explain_lateness(question))
     return review.Approve(
         digest=review.digest_item(item),
         scope=scope,
@@ -196,13 +189,13 @@ async def agree_in_person(questions: Sequence[Question], ids: Sequence[str], ver
         Failed: the person does not agree.
     """
     for question in questions:
-        if not is_named_as_listed(question, ids):
+        if not queue_list.is_named_as_listed(question, ids):
             await _agree_to_action(question, verb)
 
 
 def check_named(question: Question, ids: Sequence[str]) -> None:
     """Check that a question was named together with the hash of its content, since nobody will be asked."""
-    if not is_named_as_listed(question, ids):
+    if not queue_list.is_named_as_listed(question, ids):
         raise ConfigError(_REMEDY.format(id=question.id))
 
 
@@ -216,7 +209,7 @@ async def _agree_to_action(question: Question, verb: str) -> None:
         else:
             agreed = await _ask_for_agreement(question, console, keys)
     if not agreed:
-        raise Failed(f"{format_listed_id(question)}: nothing was decided")
+        raise Failed(f"{queue_list.format_listed_id(question)}: nothing was decided")
 
 
 async def _ask_for_agreement(question: Question, console: Console, keys: Mapping[str, str]) -> bool:
@@ -234,7 +227,7 @@ async def _ask_for_agreement(question: Question, console: Console, keys: Mapping
 
 
 def _draw_rows(question: Question, layout: Layout) -> Iterator[str]:
-    return draw_question(question, layout, time.time())
+    return queue_list.draw_question(question, layout, time.time())
 
 
 _REMEDY = (
@@ -259,7 +252,7 @@ async def fill_in_person(question: Question) -> Answer | ElicitResult:
         raise ConfigError("there is no terminal to ask you at: give the answer, or - for standard input")
     with closing(open_terminal(terminal)) as tty:
         console = Console(tty, color=None, pause=0.0)
-        await console.show(draw_question(question, console.layout, question.created))
+        await console.show(queue_list.draw_question(question, console.layout, question.created))
         if isinstance(question.item, ElicitItem) and question.item.params.mode == "form":
             result = await fill_in(console, question.item.params)
             if result is None:
@@ -287,14 +280,14 @@ async def edit_request(question: Question, item: ReviewItem, *, yes: bool, model
         raise ConfigError("there is no terminal to ask you at; --yes sends what the editor leaves, of an ID:HASH")
     if terminal is not None and not yes:
         with _open_conversation(question) as console:
-            await console.show(draw_question(question, console.layout, question.created))
+            await console.show(queue_list.draw_question(question, console.layout, question.created))
     params = item.params
     while True:
         params = await _edit_until_valid(params, item.params, editor, terminal)
         if params == item.params:
             raise Failed("nothing was changed, and nothing was decided")
         # Write the difference to standard error, because only the outcome goes into a pipe.
-        for row in draw_changes(item.params, params, make_layout()):
+        for row in queue_list.draw_changes(item.params, params, queue_list.make_layout()):
             write_line(row, sys.stderr)
         if yes or (terminal and await _agrees_to_send(terminal)):
             return Edit(params=params, digest=digest(params), model=model)

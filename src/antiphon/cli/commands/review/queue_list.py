@@ -19,15 +19,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.cli.arguments import find_by_prefix
-from antiphon.cli.output.formats import (
-    Failed,
-    describe_verdict,
-    format_time,
-    is_terminal,
-    make_score_columns,
-    print_json,
-    write_line,
-)
+from antiphon.cli.output import formats
 from antiphon.host.budget import Amount, Costs, format_dollars
 from antiphon.host.checks.form_fields import Field, fields_of, list_suggestions
 from antiphon.host.checks.redact import mask_text
@@ -80,7 +72,7 @@ def draw_question(question: Question, layout: Layout, now: float) -> Iterator[st
     if item is None:
         yield layout.title(f"review {question.id}")
         yield from layout.labelled("server", question.identity)
-        yield from layout.labelled("asked", format_time(question.created))
+        yield from layout.labelled("asked", formats.format_time(question.created))
         yield from layout.labelled("state", explain_lateness(question))
         return
     item = msgspec.structs.replace(item, expires_in=time_left(question, now))
@@ -216,9 +208,11 @@ def _draw_selection(item: ReviewItem, layout: Layout) -> Iterator[str]:
     selection = read_selection(item.selection)
     if selection is None:
         return
-    yield from layout.labelled("model", describe_verdict(selection))
+    yield from layout.labelled("model", formats.describe_verdict(selection))
     columns = {
-        title: cell for title, cell in make_score_columns(selection).items() if title not in ("eligible", "hints")
+        title: cell
+        for title, cell in formats.make_score_columns(selection).items()
+        if title not in ("eligible", "hints")
     }
     table = [[*columns], *([cell(each) for cell in columns.values()] for each in selection.candidates)]
     # The reason why a model cannot answer comes last, because it is long.
@@ -261,9 +255,11 @@ async def find_question(store: Store, id: str) -> Question:
         if found:
             question = await Queue(store).get(find_by_prefix(id, found, ""))
             if hash and not question.hash.startswith(hash):
-                raise Failed(f"{question.id}: is not what was listed any more: antiphon review show {question.id}")
+                raise formats.Failed(
+                    f"{question.id}: is not what was listed any more: antiphon review show {question.id}"
+                )
             return question
-    raise Failed(f"there is no review {id}: antiphon review list")
+    raise formats.Failed(f"there is no review {id}: antiphon review list")
 
 
 async def find_pending(store: Store, ids: Sequence[str]) -> list[Question]:
@@ -271,7 +267,7 @@ async def find_pending(store: Store, ids: Sequence[str]) -> list[Question]:
     found = {question.id: question for question in [await find_question(store, id) for id in ids]}
     for question in found.values():
         if question.state != "pending":
-            raise Failed(explain_lateness(question))
+            raise formats.Failed(explain_lateness(question))
     return list(found.values())
 
 
@@ -334,7 +330,7 @@ _TICK = 0.5
 
 def make_layout() -> Layout:
     """Return the layout for standard output: as wide as the terminal; no colours and no width otherwise."""
-    if not is_terminal():
+    if not formats.is_terminal():
         return Layout(columns=0)
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in (None, "", "dumb")
     return Layout(columns=shutil.get_terminal_size().columns, color=not plain)
@@ -348,18 +344,18 @@ async def list_pending(store: Store, limit: int, after: str | None, *, as_json: 
     queue = Queue(store)
     last = None if after is None else (await find_question(store, after)).id
     questions, now = await queue.pending(limit, last), time.time()
-    if as_json or not is_terminal():
+    if as_json or not formats.is_terminal():
         for question in questions:
             _write_question(question, now, as_json=as_json)
     elif not questions:
-        write_line("Nothing waits for you.")
+        formats.write_line("Nothing waits for you.")
     else:
         for row in draw_list(questions, make_layout(), now):
-            write_line(row)
+            formats.write_line(row)
     count = await queue.waiting()
     if count > len(questions):
         rest = f"; the next ones: antiphon review list --after {questions[-1].id}" if len(questions) == limit else ""
-        write_line(f"{len(questions)} of {count} that wait{rest}", sys.stderr)
+        formats.write_line(f"{len(questions)} of {count} that wait{rest}", sys.stderr)
 
 
 async def watch_queue(store: Store, *, as_json: bool) -> None:
@@ -390,7 +386,7 @@ def _is_unread() -> bool:
 
 def _write_question(question: Question, now: float, *, as_json: bool) -> None:
     if as_json:
-        print_json(_summarize_question(question, now))
+        formats.print_json(_summarize_question(question, now))
         return
     left = time_left(question, now)
     cells = [
@@ -401,7 +397,7 @@ def _write_question(question: Question, now: float, *, as_json: bool) -> None:
         describe_origin(question),
         quote_content(question),
     ]
-    write_line("\t".join(map(inert_line, cells)))
+    formats.write_line("\t".join(map(inert_line, cells)))
 
 
 def _summarize_question(question: Question, now: float) -> dict[str, Any]:

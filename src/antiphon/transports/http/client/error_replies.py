@@ -37,11 +37,9 @@ class RequestCredentials(Protocol):
 
     def answered(self, headers: Mapping[str, str]) -> None:
         """Note what the headers of a response say, whatever its status."""
-        ...
 
     def why(self, status: int) -> str | None:
         """Say why a request that was refused was not sent again, if there is more to say than the status."""
-        ...
 
 
 class Credentials(Protocol):
@@ -58,7 +56,6 @@ class WatchesConnections(Protocol):
 
     def connects(self, address: str) -> None:
         """Note that the server is being connected to, without a proxy."""
-        ...
 
 
 UNREACHABLE = 1

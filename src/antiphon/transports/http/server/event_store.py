@@ -26,7 +26,6 @@ class EventStore(Protocol):
             number: number of the event in its stream.
             data: the message, as JSON.
         """
-        ...
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
         """Return the kept events of a stream that follow an event, in order.
@@ -43,7 +42,6 @@ class EventStore(Protocol):
         Args:
             stream: id of the stream.
         """
-        ...
 
 
 class MemoryEventStore:

@@ -18,15 +18,7 @@ from msgspec import Raw, Struct, field
 
 from antiphon.channel import Frame, Oversized, Peer
 from antiphon.errors import ClusterUnavailable, ConnectionClosed, InvalidRequest
-from antiphon.protocol.call_record import (
-    CallHead,
-    CallRecord,
-    EarlyReplies,
-    Sent,
-    first_id,
-    make_stopped_error,
-    read_head,
-)
+from antiphon.protocol import call_record
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import HttpRefusal, is_priming, takes_batches
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty, send_refusal, send_unavailable
@@ -126,7 +118,7 @@ class LegacySession:
         self._store = store
         self._count = 0
         self._over = False
-        self._early = EarlyReplies(first_id(self.moved)) if self.moved else None
+        self._early = call_record.EarlyReplies(call_record.first_id(self.moved)) if self.moved else None
         """Replies to asks that were sent where it lived before."""
         self._cancelled = EarlyCancellations()
         """Requests that were cancelled before they arrived."""
@@ -236,7 +228,7 @@ class LegacySession:
             else:
                 del self._exchanges[exchange.ids[0]]
 
-    def _record_work(self, http: Http, exchange: LegacyExchange, envelope: Envelope) -> CallRecord | None:
+    def _record_work(self, http: Http, exchange: LegacyExchange, envelope: Envelope) -> call_record.CallRecord | None:
         """Name a call, so that another process can go on with it."""
         if envelope.method not in rules.GOES_ON:
             return None
@@ -244,7 +236,7 @@ class LegacySession:
         if not name:
             self._count += 1
             name = b"%b.%d.%d" % (self.key.encode(), self.moved, self._count)
-        exchange.record = CallRecord(name, again=http.is_again)
+        exchange.record = call_record.CallRecord(name, again=http.is_again)
         return exchange.record
 
     def begin(self, http: Http, envelope: Envelope) -> LegacyExchange:
@@ -377,29 +369,31 @@ class LegacySession:
         if not self.moved or len(number) > _LONGEST_NUMBER or not number.replace(".", "").isdecimal():
             return None
         kept = await self._store.after(f"{self.key}/{number}", -1)
-        head = read_head(kept[0][1]) if kept and kept[0][0] == 0 else None
+        head = call_record.read_head(kept[0][1]) if kept and kept[0][0] == 0 else None
         if head is None or number in self._streams:
             # Another request may have resumed it meanwhile.
             return self._streams.get(number)
         stream = self._number_frames(number)
         assert stream.cursor is not None
         stream.cursor.last = kept[-1][0]
-        sent = Sent(data for _, data in kept[1:])
+        sent = call_record.Sent(data for _, data in kept[1:])
         left = [id for id in head.ids if id not in sent.answered]
         if left and head.call and not self.is_live(left[0]):
             self._begin_again(stream, head, sent, http)
             return stream
         for id in left:
-            stream.put(error_frame(id, to_wire(make_stopped_error()), null_id=False))
+            stream.put(error_frame(id, to_wire(call_record.make_stopped_error()), null_id=False))
         stream.finish()
         self._ended.append(stream)
         return stream
 
-    def _begin_again(self, stream: ResponseStream, head: CallHead, sent: Sent, http: Http) -> None:
+    def _begin_again(
+        self, stream: ResponseStream, head: call_record.CallHead, sent: call_record.Sent, http: Http
+    ) -> None:
         """Go on with a call of a process that has died; what is sent for it follows what was sent there."""
         [id] = head.ids
         call = Envelope("2.0", id, head.method, Raw(head.params))
-        record = CallRecord(head.call, True, sent.asks, self._early, sent.progress)
+        record = call_record.CallRecord(head.call, True, sent.asks, self._early, sent.progress)
         # Nobody waits for the response of its POST.
         exchange = LegacyExchange(
             http,
@@ -415,7 +409,9 @@ class LegacySession:
         self._exchanges[id] = exchange
         exchange.run = asyncio.get_running_loop().create_task(self._run_again(exchange, call, record, http))
 
-    async def _run_again(self, exchange: LegacyExchange, call: Envelope, record: CallRecord, http: Http) -> None:
+    async def _run_again(
+        self, exchange: LegacyExchange, call: Envelope, record: call_record.CallRecord, http: Http
+    ) -> None:
         try:
             await self.peer.handle(call, caller=http.caller, record=record)
             await exchange.until_answered()
@@ -452,16 +448,16 @@ class LegacyExchange(Exchange, eq=False, kw_only=True):
     ids: list[RequestId] = field(default_factory=list)
     call: Envelope | None = None
     """The request, if another process may go on with it."""
-    record: CallRecord | None = None
+    record: call_record.CallRecord | None = None
     """How the other process would go on with it."""
     run: asyncio.Task[None] | None = None
     """The task that runs it, if it was begun again here."""
 
     @property
-    def head(self) -> CallHead:
+    def head(self) -> call_record.CallHead:
         """What other processes have to know of its stream."""
         if self.record is None or self.call is None or not isinstance(self.call.method, str):
-            return CallHead(self.ids)
+            return call_record.CallHead(self.ids)
         return self.record.head(self.ids[0], self.call.method, self.call.params)
 
     def new_stream(self) -> ResponseStream:
