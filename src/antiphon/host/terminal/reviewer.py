@@ -316,7 +316,9 @@ class Talk:
 
     async def _grant(self) -> review.Decision | None:
         console, words = self._console, self._words
-        scopes = {number: scope for number, scope in _SCOPES.items() if scope in self._shown.scopes}
+        scopes: dict[str, review.Scope] = {
+            number: scope for number, scope in _SCOPES.items() if scope in self._shown.scopes
+        }
         named = ", ".join(f"{number} {words(f'scope.{scope}')}" for number, scope in scopes.items())
         item = self._item if "always" in self._shown.scopes and isinstance(self._item, review.ToolItem) else None
         named += "" if item is None else f", 4 {words('inline.like')}"
