@@ -1,1 +1,0 @@
-"""Servers made from OpenAPI documents: each operation becomes a tool, or a resource."""
