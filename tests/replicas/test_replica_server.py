@@ -77,7 +77,7 @@ class TestReplicasOnRedis(Replicated):
         async def die(cluster: RedisCluster) -> None:
             assert cluster._heart is not None
             cluster._heart.cancel()
-            await cluster._redis.delete(cluster._life(cluster.replica))
+            await cluster._redis.delete(cluster._key("alive", cluster.replica))
 
         return die
 
