@@ -56,7 +56,7 @@ def shop() -> Server:
 
         return handler
 
-    server.route("/", answer("<h1>shop</h1>"))
+    server.route("/", answer("<h1>shop</h1>"), media_type="text/html")
     server.route("/files/", app)
     server.route("/gone", answer((410, "gone")))
     server.route("/theirs", answer(PlainTextResponse("theirs", 201)))
@@ -216,3 +216,13 @@ async def test_a_server_that_listens_has_its_pages(tmp_path: Path, workers: int)
     finally:
         process.terminate()
         await process.wait()
+
+
+async def test_what_a_stranger_sends_becomes_no_page():
+    """A text is plain even if it begins like a page, so no browser runs a script that came with a link."""
+    server = Server("shop")
+    server.route("/search", lambda request: request.query["q"])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(server.asgi()), base_url="http://localhost") as web:
+        page = await web.get("/search", params={"q": "<script>alert(1)</script>"})
+    assert (page.headers["content-type"], page.text) == ("text/plain; charset=utf-8", "<script>alert(1)</script>")
+    assert page.headers["x-content-type-options"] == "nosniff"

@@ -339,7 +339,13 @@ class Server(Features):
         run_server(self._service, transport, host, port, options, workers)
 
     def route(
-        self, path: str, handler: Callable[..., Any] | None = None, /, *, methods: Collection[str] | None = None
+        self,
+        path: str,
+        handler: Callable[..., Any] | None = None,
+        /,
+        *,
+        methods: Collection[str] | None = None,
+        media_type: str | None = None,
     ) -> Any:
         """Serve a page beside the endpoint, over HTTP; also as ``@server.route("/health")``.
 
@@ -352,6 +358,8 @@ class Server(Features):
                 a value to send as JSON, an ASGI application such as Starlette's responses, or a tuple of a status and
                 one of these; or an ASGI application ``(scope, receive, send)``.
             methods: the methods that are served; by default GET and HEAD, for an ASGI application all.
+            media_type: of a text or bytes, such as ``text/html``; by default ``text/plain``, so that no browser runs
+                what a stranger has written, and ``application/octet-stream``.
 
         Returns:
             The handler, or a decorator without one.
@@ -361,12 +369,12 @@ class Server(Features):
                 server itself answers at the path.
         """
         if handler is None:
-            return partial(self.route, path, methods=methods)
+            return partial(self.route, path, methods=methods, media_type=media_type)
         if self._service.routes is None:
             from antiphon.transports.http.server.routes import Routes
 
             self._service.routes = Routes()
-        self._service.routes.add(path, handler, methods)
+        self._service.routes.add(path, handler, methods, media_type)
         return handler
 
     def asgi(self, **options: Unpack[HttpOptions]) -> ServerApp:

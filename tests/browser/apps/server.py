@@ -35,7 +35,7 @@ def refresh() -> dict[str, int]:
     return stock
 
 
-@server.route("/")
+@server.route("/", media_type="text/html")
 def host(request: RouteRequest) -> str:
     """Return the page of the host."""
     return '<!DOCTYPE html><p></p><iframe sandbox="allow-scripts"></iframe><script type=module src=/host.js></script>'

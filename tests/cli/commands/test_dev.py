@@ -70,27 +70,31 @@ class Development:
 
     def write(self, greeting: str, *, file: str = FILE) -> None:
         """Change the server's files."""
-        (self.folder / "words.py").write_text(f"GREETING = {greeting!r}\n")
-        (self.folder / "shop.py").write_text(file)
+        write_files(self.folder, greeting, file)
+
+
+def write_files(folder: Path, greeting: str, file: str) -> None:
+    """Write a server that greets, and its words."""
+    (folder / "words.py").write_text(f"GREETING = {greeting!r}\n")
+    (folder / "shop.py").write_text(file)
 
 
 @asynccontextmanager
 async def developing(folder: Path, *options: str, file: str = FILE, **more: str) -> AsyncGenerator[Development]:
     """Run the command on a server that greets."""
     port = free_port()
-    made = Development(None, f"http://127.0.0.1:{port}/mcp", folder)  # type: ignore[arg-type]
-    made.write("hello", file=file)
-    made.process = await asyncio.create_subprocess_exec(
+    write_files(folder, "hello", file)
+    process = await asyncio.create_subprocess_exec(
         *COMMAND, "dev", "shop.py", "--http", f"127.0.0.1:{port}", *options,
         cwd=folder, env=environment(**more), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True,
     )  # fmt: skip
     try:
-        yield made
+        yield Development(process, f"http://127.0.0.1:{port}/mcp", folder)
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(made.process.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
         async with asyncio.timeout(PATIENCE):
-            await made.process.communicate()
+            await process.communicate()
 
 
 async def post(http: aiohttp.ClientSession, url: str, session: dict[str, str], **message: Any) -> Any:

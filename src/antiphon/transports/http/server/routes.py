@@ -44,6 +44,7 @@ class _Route(Struct, frozen=True):
     function: Callable[..., Any]
     is_app: bool
     methods: frozenset[str]
+    media_type: str | None
 
 
 class Routes:
@@ -52,7 +53,9 @@ class Routes:
     def __init__(self) -> None:
         self._routes: dict[str, _Route] = {}
 
-    def add(self, path: str, function: Callable[..., Any], methods: Collection[str] | None) -> None:
+    def add(
+        self, path: str, function: Callable[..., Any], methods: Collection[str] | None, media_type: str | None = None
+    ) -> None:
         """Add a route; raises ``ConfigError`` if the path is taken, or what it leads to cannot be called."""
         place = f"server.route({path!r})"
         if not path.startswith("/") or "//" in path or "{" in path or "/.." in path:
@@ -70,7 +73,7 @@ class Routes:
                 f"(scope, receive, send), not to {function!r}"
             )
         allowed = frozenset(each.upper() for each in methods or (() if wanted == 3 else ("GET", "HEAD")))
-        self._routes[path] = _Route(function, wanted == 3, allowed)
+        self._routes[path] = _Route(function, wanted == 3, allowed, media_type)
 
     def check(self, reserved: Collection[str]) -> None:
         """Raise ``ConfigError`` if a route would stand before one of these paths."""
@@ -123,10 +126,10 @@ class WithRoutes:
             inner = {**http.scope, "root_path": http.root_path + prefix} if prefix else http.scope
             await route.function(inner, http.receive, http.send)
         else:
-            await _send_answer(http, route.function)
+            await _send_answer(http, route)
 
 
-async def _send_answer(http: asgi.Http, function: Callable[[RouteRequest], Any]) -> None:
+async def _send_answer(http: asgi.Http, route: _Route) -> None:
     """Send what a function returns for a request."""
     body = b"" if http.method in ("GET", "HEAD") else await read_body(http, _MAX_BODY, _BODY_TIMEOUT)
     if isinstance(body, HttpRefusal):
@@ -137,10 +140,10 @@ async def _send_answer(http: asgi.Http, function: Callable[[RouteRequest], Any])
         request = RouteRequest(
             method=http.method, path=http.local_path, query=fields, headers=asgi.RequestHeaders(http.headers), body=body
         )
-        value = function(request)
+        value = route.function(request)
         value = await value if inspect.isawaitable(value) else value
         status, value = cast("tuple[int, Any]", value) if isinstance(value, tuple) else (200, value)
-        kind, content = ("", b"") if callable(value) else _render_value(value)
+        kind, content = ("", b"") if callable(value) else _render_value(value, route.media_type)
     except Exception:
         log.exception("the route %s failed", ascii(http.local_path[:128]))
         status, value, kind, content = 500, None, "text/plain; charset=utf-8", b"Internal server error"
@@ -153,13 +156,13 @@ async def _send_answer(http: asgi.Http, function: Callable[[RouteRequest], Any])
     await http.send({"type": "http.response.body", "body": b"" if http.method == "HEAD" else content})
 
 
-def _render_value(value: object) -> tuple[str, bytes]:
+def _render_value(value: object, media_type: str | None) -> tuple[str, bytes]:
     """Return the media type and the bytes of what a function returned."""
     if isinstance(value, str):
-        kind = "html" if value.lstrip()[:1] == "<" else "plain"
-        return f"text/{kind}; charset=utf-8", value.encode(errors="replace")
+        # Never guessed from the text: what a stranger has sent could then become a page with a script.
+        return f"{media_type or 'text/plain'}; charset=utf-8", value.encode(errors="replace")
     if isinstance(value, bytes):
-        return "application/octet-stream", value
+        return media_type or "application/octet-stream", value
     return "application/json", encode_value(value)
 
 
