@@ -20,7 +20,7 @@ export function recount() {
   document.title = pending ? `(${pending}) ${title}` : title;
 }
 
-// The budget of which the least is left; it fades in at its own place.
+// Shows the budget of which the least is left; the head has no sum where nothing limits what is spent.
 function recost(budget) {
   const place = document.getElementById("budget");
   place.hidden = !budget;
