@@ -146,6 +146,27 @@ async def test_a_client_that_leaves_is_told_of_to_who_serves_it(pair: Pair):
         await http.send(piece(b"late"))
 
 
+async def test_a_client_that_leaves_is_gone_before_the_engine_has_said_so(pair: Pair):
+    """Its response does not go on at the home, which has ended it meanwhile and says so first."""
+    request = pair.open(b"{}")
+    await pair.begun()
+    send, told, over = pair.here.send, asyncio.Event(), asyncio.Event()
+
+    async def slowly(replica: str, topic: str, data: bytes) -> None:
+        await send(replica, topic, data)
+        told.set()
+        await over.wait()
+
+    pair.here.send = slowly
+    request.disconnect()
+    async with asyncio.timeout(30):
+        await told.wait()
+    pair.done.set()
+    await request.done()
+    over.set()
+    assert pair.cuts == []
+
+
 async def test_a_lost_message_ends_the_response(pair: Pair):
     """Half of a stream would make no sense."""
     request = pair.open(b'{"jsonrpc": "2.0", "id": 7, "method": "ping"}')

@@ -339,9 +339,10 @@ class Relays:
     async def _watch(self, http: Http, passed: _Passed, id: int) -> None:
         while (await http.receive())["type"] != "http.disconnect":
             pass
-        await self._tell(passed.home, _Gone(id))
+        # First: the home may say that it serves this no more before the engine says that it was told.
         passed.is_gone = True
         passed.arrived.set()
+        self._begin_task(self._tell(passed.home, _Gone(id)))
 
     async def _look_after(self) -> None:
         """Find requests whose home has died, and those of which nothing was heard for long."""
