@@ -407,7 +407,7 @@ def without_meta(result: Any) -> object:
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_a_target_is_mounted_as_a_proxy(tmp_path: Path, revision: str) -> None:
+async def test_what_runs_elsewhere_is_mounted_as_a_proxy(tmp_path: Path, revision: str) -> None:
     """A command line, a file, a URL: started at the first use, ended with the server."""
     program = tmp_path / "far.py"
     program.write_text(FAR)
@@ -416,9 +416,9 @@ async def test_a_target_is_mounted_as_a_proxy(tmp_path: Path, revision: str) -> 
     app = server_app(far._service, "http", {})
     async with running(app) as place:
         server = Server("outer")
-        server.mount([sys.executable, str(program)], prefix="command")
-        server.mount(program, prefix="file")
-        server.mount(f"http://{place}/mcp", prefix="url")
+        server.mount(Proxy([sys.executable, str(program)]), prefix="command")
+        server.mount(Proxy(program), prefix="file")
+        server.mount(Proxy(f"http://{place}/mcp"), prefix="url")
         async with Client(server, revision=revision, sampling=Script(["hi", "ho"])) as client:
             assert [tool.name async for tool in client.tools()] == ["command__say", "file__say", "url__hello"]
             assert (await client.call_tool("command__say")).text == "hi"
@@ -475,7 +475,7 @@ async def test_a_server_that_is_not_there_costs_nothing_else() -> None:
     """An error that says so; the rest goes on."""
     server = Server("outer")
     server.tool(name="own")(lambda: "own")
-    server.mount(["/nowhere/at-all"], prefix="far")
+    server.mount(Proxy(["/nowhere/at-all"]), prefix="far")
     async with Client(server) as client:
         assert [tool.name async for tool in client.tools()] == ["own"]
         assert (await client.call_tool("own")).text == "own"

@@ -410,6 +410,10 @@ def test_what_cannot_be_mounted_says_so() -> None:
     wrong: Any = 7
     with pytest.raises(ConfigError, match=r"mount\(\) takes a Server"):
         server.mount(wrong)
+    for target in ("https://shop.example/mcp", ["node", "shop.js"], {"command": "node"}):
+        wrong = target
+        with pytest.raises(ConfigError, match=r"server\.mount\(Proxy\(target\)\)"):
+            server.mount(wrong)
     long = Server("long")
     long.tool(name="n" * 120)(lambda: 1)
     with pytest.raises(ConfigError, match="more than 128 characters: mount the server with a shorter prefix"):

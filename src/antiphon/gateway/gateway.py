@@ -2,7 +2,7 @@
 
 The gateway is an ordinary ``Server`` whose middleware passes requests on. Each server behind it is reached by a
 ``Client`` of its own, which speaks that server's revision. So a client and a server without a common revision can work
-together, and a server can ask even if the client cannot answer. ``Server.mount`` finds ``Proxy`` here by its name.
+together, and a server can ask even if the client cannot answer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The review page from the host's side: a page that can be opened over a store, and a reviewer that opens it.
 
-Here, in ``host`` and in ``Server.mount`` a lower layer reaches a higher one: ``page_opener`` finds
+Here and in ``host`` a lower layer reaches a higher one: ``page_opener`` finds
 ``antiphon.web`` by name when a page is first needed. Nothing here imports it, so hosts without a page need none of its
 packages.
 """

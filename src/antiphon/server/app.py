@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Never, Protocol, TypeVar, Unpack, cast, get_args, runtime_checkable
 
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from antiphon.server.state.state_store import StateStore
     from antiphon.server.tasks.task_store import TaskOptions
     from antiphon.wire.tools import Tool
-
-Elsewhere = str | PathLike[str] | Sequence[str] | Mapping[str, Any]
-"""A server outside of this process, as a target of ``Client``."""
 
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 """Takes the server and returns an async context manager, open while the server runs; it yields ``Server.state``."""
@@ -179,19 +175,18 @@ class Server(Features):
         self._service.use(function)
         return function
 
-    def mount(self, other: Server | Mountable | Elsewhere, /, prefix: str | None = None, **_unknown: Never) -> None:
+    def mount(self, other: Server | Mountable, /, prefix: str | None = None, **_unknown: Never) -> None:
         """Offer everything that another server offers.
 
-        A server of this process is called directly, any other one through a proxy. The other server's tools and prompts
-        are called ``prefix__name``; its resources keep their URIs, since links and texts contain them. What is added to
-        it or removed from it later is added and removed here. Its requests pass the middleware of this server, then its
-        own; its lifespan is entered after this one's, and left before it. If this server is open already, the new
-        features appear when the other's lifespan has been entered, and clients are notified.
+        The other server's tools and prompts are called ``prefix__name``; its resources keep their URIs, since links and
+        texts contain them. What is added to it or removed from it later is added and removed here. Its requests pass
+        the middleware of this server, then its own; its lifespan is entered after this one's, and left before it. If
+        this server is open already, the new features appear when the other's lifespan has been entered, and clients are
+        notified.
 
         Args:
-            other: the server; an object that has one as its ``server``, such as a ``Gateway`` or a ``Proxy`` of
-                ``antiphon.gateway``; or a target as ``Client`` takes it (a URL, a command line, a ``.py`` file, an
-                entry of a configuration), which stands for ``Proxy(target)``.
+            other: the server, or an object that has one as its ``server``: a ``Proxy(target)`` of ``antiphon.gateway``
+                for a server elsewhere (a URL, a command line, a ``.py`` file), or a ``Gateway`` for many.
             prefix: letters, digits, hyphens, and single underscores between them; by default names stay as they are.
 
         Raises:
@@ -205,9 +200,12 @@ class Server(Features):
             case Server(_service=service) | Mountable(server=Server(_service=service)):
                 self._service.mount(service, prefix)
             case str() | PathLike() | Mapping() | list() | tuple():
-                self.mount(proxy_of(other), prefix)
+                raise ConfigError(
+                    "mount() takes a server; one elsewhere is mounted by server.mount(Proxy(target)), with Proxy of "
+                    "antiphon.gateway"
+                )
             case _:
-                raise ConfigError(f"mount() takes a Server, an object with a .server, or a target, not {other!r}")
+                raise ConfigError(f"mount() takes a Server or an object with a .server, not {other!r}")
 
     def tool_definition(self, function: F, /) -> F:
         """Set the function that finds tools listed by middleware; use it as ``@server.tool_definition``.
@@ -428,12 +426,6 @@ class Mountable(Protocol):
     def server(self) -> Server:
         """The server to mount."""
         ...
-
-
-def proxy_of(target: object) -> Mountable:
-    """Return a proxy for a server elsewhere; imported by name, because a server does not depend on the client."""
-    made: Mountable = import_module("antiphon.gateway.gateway").Proxy(target)
-    return made
 
 
 def _find_revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
