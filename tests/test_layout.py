@@ -17,6 +17,12 @@ from tests.support import public_surface
 
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src" / "antiphon"
+CHANGES = (
+    (ROOT / "CONTRIBUTING.md")
+    .read_text(encoding="utf-8")
+    .partition("## What an everyday change touches")[2]
+    .partition("\n## ")[0]
+)
 MAX_FILE = 540
 MAX_FUNCTION = 59
 DRAWERS = {"common", "helper", "helpers", "manager", "managers", "misc", "shared", "stuff", "util", "utils"}
@@ -281,3 +287,23 @@ def test_the_map_shows_the_layers_that_are_checked():
     drawn = next(block for block in re.findall(r"```text\n(.*?)```", page, re.DOTALL) if "->" in block)
     order = [re.findall(r"\w+", row) for row in drawn.split("->")]
     assert order == [re.findall(r"\w+", row) for row in contracts[0]["layers"]]
+
+
+@pytest.mark.parametrize(
+    "row", re.findall(r"^\| (.+?) \| `(.+?)` \| (`.+`) \|$", CHANGES, re.MULTILINE), ids=lambda row: row[0]
+)
+def test_an_everyday_change_touches_the_files_that_the_table_names(row: tuple[str, str, str]):
+    """CONTRIBUTING.md has ten changes, each as one that was made: where that is found, and nowhere else."""
+    pattern = re.compile(row[1].replace(r"\|", "|"), re.MULTILINE)
+    found = {
+        path.relative_to(SRC).as_posix()
+        for path in SRC.rglob("*")
+        if path.suffix in {".py", ".html", ".toml", ".json"} and pattern.search(path.read_text(encoding="utf-8"))
+    }
+    # The table of what other libraries call things names all that is public.
+    assert found - {"machine/other_frameworks.json"} == set(re.findall(r"`(.+?)`", row[2]))
+
+
+def test_the_table_of_everyday_changes_has_ten():
+    """What a newcomer is asked for first."""
+    assert len(re.findall(r"^\| .+ \| `.+` \| `.+` \|$", CHANGES, re.MULTILINE)) == 10
