@@ -191,7 +191,7 @@ def test_a_name_is_the_same_thing_in_every_public_place():
 
 MEMBERS = {
     "Server": "add_prompt add_resource add_tool app asgi complete confirmer extend info instructions "
-    "list_by_tag list_changed list_roots middleware mount name notify on_unsubscribe prompt prompts resource "
+    "list_by_tag list_changed list_roots listen middleware mount name notify on_unsubscribe prompt prompts resource "
     "resource_updated resources route run serve served_skills skills state subscribed task_changed templates tool "
     "tool_definition tools watched_tasks",
     "Context": "cancelled close_stream debug elicit elicit_url error go_on_as_task info list_roots log progress "

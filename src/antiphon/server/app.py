@@ -336,6 +336,27 @@ class Server(Features):
 
         run_server(self._service, transport, host, port, options, workers)
 
+    def listen(
+        self, transport: str = "http", *, host: str = "127.0.0.1", port: int = 0, **options: Unpack[ServeOptions]
+    ) -> AbstractAsyncContextManager[str]:
+        """Serve in the background of a block of your program: ``async with server.listen() as url:``.
+
+        Signals stay yours. At the end open requests have five seconds, then sessions and connections are closed.
+
+        Args:
+            transport: ``"http"`` (Streamable HTTP), ``"sse"`` or ``"websocket"``.
+            host: address to listen on; by default only this machine's.
+            port: TCP port to listen on; by default one that is free.
+            options: see ``ServeOptions``.
+
+        Returns:
+            a context manager that yields the URL for clients, as soon as they can connect. Entering it raises
+            ``ConfigError`` if that cannot be served with these options, and what the lifespan raised.
+        """
+        from antiphon.server.serving.network import listen
+
+        return listen(self._service, transport, host, port, options)
+
     def route(
         self,
         path: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from msgspec import Meta
 
 from antiphon import Client, ConfigError, Context, InsufficientScope, PeerError, Server
 from antiphon.auth import Caller
-from antiphon.server.serving.network import network_server, serve_network, server_app
+from antiphon.server.serving.network import network_server, open_sockets, serve_network, server_app
 from tests.support.asgi import running
 from tests.support.raw_client import said
 
@@ -315,3 +316,63 @@ def test_streamable_http_is_a_name_of_its_transport():
     assert type(server_app(Server("s")._service, "streamable-http", {})._endpoint) is type(
         server_app(Server("s")._service, "http", {})._endpoint
     )
+
+
+# --- in a block of a program --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("transport", "path"), [("http", "/mcp"), ("sse", "/sse"), ("websocket", "/ws")])
+async def test_a_program_serves_in_a_block(transport: str, path: str):
+    """The URL is there as soon as clients can connect; afterwards the lifespan is over and the port is free."""
+    shop = Shop()
+    async with shop.server.listen(transport) as url:
+        assert url.endswith(path)
+        async with Client(url, sampling=sampler) as client:
+            assert (await client.call_tool("describe", {"product": "hat"})).text == "Warm."
+        assert shop.events[0] == "opened"
+    assert shop.events[-1] == "closed"
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    async with shop.server.listen(transport, port=port, path="/again") as again:
+        assert again == url.removesuffix(path) + "/again"
+        with pytest.raises(ConfigError, match="the port is in use"):
+            await shop.server.listen(port=port).__aenter__()
+
+
+def test_small_messages_are_not_held_back():
+    """Asyncio sends them at once only on sockets that are named as TCP."""
+    for each in open_sockets("127.0.0.1", 0):
+        assert each.proto == socket.IPPROTO_TCP
+        each.close()
+
+
+async def test_a_block_is_not_entered_when_the_lifespan_fails():
+    """Its own error says why, and nothing goes on listening."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_server: Server) -> AsyncIterator[None]:
+        raise LookupError("no database")
+        yield
+
+    ports: list[int] = []
+    with pytest.raises(LookupError, match="no database"):
+        await Server("shop", lifespan=lifespan).listen(on_listening=ports.append).__aenter__()
+    assert ports == []
+
+
+async def test_a_block_leaves_signals_to_its_program():
+    """Ctrl-C ends the program as it would without a server."""
+    before = signal.getsignal(signal.SIGINT)
+    async with Server("shop").listen():
+        assert signal.getsignal(signal.SIGINT) is before
+
+
+async def test_a_block_ends_with_clients_that_stay():
+    """Streams that are open do not hold it up."""
+    server = Server("shop")
+    server.resource("shop://hat")(lambda: "hat")
+    async with contextlib.AsyncExitStack() as stack:
+        async with server.listen() as url:
+            client = await stack.enter_async_context(Client(url, revision="2025-11-25"))
+            await client.list_resources()
+        with pytest.raises(PeerError):
+            await client.list_resources()

@@ -8,11 +8,11 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
-from antiphon.errors import ConfigError, RemoteProtocolError
+from antiphon.errors import AntiphonError, ConfigError, RemoteProtocolError
 from antiphon.machine.other_frameworks import find_remedy
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
 from antiphon.server.serving.worker import StopWatch, collect_less
@@ -135,6 +135,8 @@ class ServerApp:
         self._gate = asyncio.Lock()
         self._passing: asyncio.Task[Any] | None = None
         """The task of ASGI's lifespan, while it enters the server's lifespan or leaves it."""
+        self.start_error: Exception | None = None
+        """What the server's lifespan raised when ASGI's entered it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
@@ -191,6 +193,7 @@ class ServerApp:
             await send({"type": "lifespan.startup.failed", "message": ""})
             raise
         except Exception as error:
+            self.start_error = error
             await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
             raise
         finally:
@@ -364,6 +367,37 @@ async def serve_network(service: Service, transport: str, host: str, port: int, 
     await network.serve()
 
 
+@contextlib.asynccontextmanager
+async def listen(service: Service, transport: str, host: str, port: int, options: ServeOptions) -> AsyncGenerator[str]:
+    """Serve on an address in the background of a block; yields the URL. See ``Server.listen``."""
+    network = network_server(service, transport, host, port, options)
+    network.is_embedded, told = True, network.on_started
+    app, started = cast("ServerApp", network.config.app), asyncio.Event()
+
+    def start() -> None:
+        if told is not None:
+            told()
+        started.set()
+
+    network.on_started = start
+    sockets = list(open_sockets(host, port))
+    serving = asyncio.create_task(network.serve(sockets=sockets))
+    serving.add_done_callback(lambda _: started.set())
+    try:
+        await started.wait()
+        if serving.done():
+            raise app.start_error or AntiphonError("the server ended before it began to serve")
+        scheme = "http" if transport != "websocket" else "ws"
+        name = f"[{host}]" if ":" in host else host
+        path = options.get("path", _PATHS.get(transport, "/mcp"))
+        yield f"{scheme}{'s' if 'tls_cert' in options else ''}://{name}:{sockets[0].getsockname()[1]}{path}"
+    finally:
+        network.should_exit = True
+        await asyncio.shield(serving)
+        for each in sockets:
+            each.close()
+
+
 async def serve_with_workers(
     service: Service, transport: str, host: str, port: int, options: ServeOptions, count: int
 ) -> None:
@@ -422,7 +456,9 @@ def open_sockets(host: str, port: int) -> Sequence[socket.socket]:
         # If the system is to choose a port, it is the same for all addresses.
         chosen = made[0].getsockname()[1] if made else port
         try:
-            made.append(socket.create_server((place, chosen), family=family, backlog=_BACKLOG))
+            opened = socket.create_server((place, chosen), family=family, backlog=_BACKLOG)
+            # Named as TCP: otherwise asyncio lets small messages wait for those before to be confirmed (40 ms).
+            made.append(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=opened.detach()))
         except OSError as error:
             for each in made:
                 each.close()

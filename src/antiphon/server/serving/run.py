@@ -98,7 +98,7 @@ def run_server(service: Service, transport: str, host: str, port: int, options: 
         asyncio.get_running_loop()
         raise ConfigError(
             "run() starts an event loop of its own, and one is running here already: call it from plain code, or "
-            "`await server.serve(channel)`, or serve `server.asgi()` with an ASGI server"
+            "`async with server.listen() as url`, or serve `server.asgi()` with an ASGI server"
         )
     if workers.__class__ is not int or not 1 <= workers <= MAX_WORKERS:
         raise ConfigError(f"workers= is a number from 1 to {MAX_WORKERS}, not {workers!r}")

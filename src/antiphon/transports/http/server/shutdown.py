@@ -50,6 +50,8 @@ class GracefulServer(uvicorn.Server):
         limits = limits or ConnectionLimits()
         self._sweep = Sweep(limits)
         self._head_timeout = limits.head_timeout
+        self.is_embedded = False
+        """Whether signals are left to the owner of the event loop."""
         self.on_started: Callable[[], object] | None = None
         """Called when it serves."""
         self.on_look: Callable[[], object] | None = None
@@ -77,9 +79,10 @@ class GracefulServer(uvicorn.Server):
         try:
             await super().startup(sockets)
         except SystemExit:
-            # What was given up has not failed.
-            if not self.should_exit:
+            # What was given up has not failed, and whoever serves in a block goes on.
+            if not self.should_exit and not self.is_embedded:
                 raise
+            self.should_exit = True
         if self.started and self.on_started is not None:
             self.on_started()
 
@@ -205,18 +208,13 @@ class GracefulServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Stop at SIGINT and SIGTERM, without raising the signal again after an orderly end."""
+        if self.is_embedded:
+            yield
+            return
         self._loop = asyncio.get_running_loop()
         with super().capture_signals():
             yield
             self._captured_signals.clear()
-
-
-class _EmbeddedServer(GracefulServer):
-    """Leaves signals to the owner of the event loop."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
 
 
 @contextlib.asynccontextmanager
@@ -246,7 +244,8 @@ async def serve_embedded(
         limit_concurrency=most,
         timeout_graceful_shutdown=grace,
     )
-    server = _EmbeddedServer(config, close, connection.limits)
+    server = GracefulServer(config, close, connection.limits)
+    server.is_embedded = True
     serving = asyncio.create_task(server.serve(sockets=sockets))
     try:
         yield
