@@ -37,7 +37,6 @@ MEANINGS = {
     "documents": "what others read of ours: for whoever signs in, for other hosts",
     "editor": "a person's editor on a text",
     "elicitation": "a server's question to the user",
-    "embeddings": "texts as vectors: what is asked and given, the stages of it, how a vendor writes it",
     "exchange": "one request over HTTP with its answer",
     "export": "the record as a file",
     "failures": "what goes wrong in this folder, and how it is told",

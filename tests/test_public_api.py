@@ -196,7 +196,7 @@ MEMBERS = {
     "tool_definition tools watched_tasks",
     "Context": "cancelled close_stream debug elicit elicit_url error go_on_as_task info list_roots log progress "
     "read_resource request sample sample_step server state step warning",
-    "Host": "aclose answer audit capabilities complete confirm elicit embed equip examine forget_run grants "
+    "Host": "aclose answer audit capabilities complete confirm elicit equip examine forget_run grants "
     "handed_over model_names offers policy provider reviewer run store",
     "Gateway": "configure expose run server switch_tool upstreams",
     "Client": "call_tool close complete confirmers connect forward get_prompt instructions is_answering is_open "

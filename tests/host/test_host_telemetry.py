@@ -13,7 +13,6 @@ from antiphon.host.host_telemetry import watch_completion, watch_review
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import Completion, ProviderFailure, Usage, text_answer
-from antiphon.host.providers.vectors import Embedded, EmbeddingParams
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from tests.host.asks import Person, approve, origin, request
 from tests.support.telemetry import Listener, id_of, listening, parent_of
@@ -38,12 +37,6 @@ class Metering:
         if self.error is not None:
             raise self.error
         return Completion(result=text_answer(SECRET, "acme-1"), usage=Usage(input_tokens=11, output_tokens=5))
-
-    async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
-        """Make a vector of each text, and say what it took."""
-        if self.error is not None:
-            raise self.error
-        return Embedded(vectors=(b"abcd",) * len(params.texts), model="acme-1", usage=Usage(input_tokens=11))
 
 
 def everything_told(heard: Listener) -> str:
@@ -91,24 +84,6 @@ async def test_its_duration_and_its_tokens_are_recorded():
     labels = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "acme", "gen_ai.request.model": "acme"}
     assert (duration.count, dict(duration.attributes)) == (1, labels)
     assert tokens == {"input": 11, "output": 5}
-
-
-async def test_vectors_are_a_span():
-    """Of the conventions' own kind, and without the texts; a failure is told by its kind."""
-    with listening() as heard:
-        await Host(Metering(), review="never").embed([SECRET], origin("1"), dimensions=4)
-        with pytest.raises(InternalError):
-            await Host(Metering(ProviderFailure("auth", "no")), review="never").embed([SECRET], origin("2"))
-    made, failed = (span for span in heard.spans if span.name == "embeddings acme")
-    assert dict(made.attributes or {}) == {
-        "gen_ai.operation.name": "embeddings",
-        "gen_ai.provider.name": "acme",
-        "gen_ai.request.model": "acme",
-        "gen_ai.response.model": "acme-1",
-        "gen_ai.usage.input_tokens": 11,
-    }
-    assert (failed.attributes or {})["error.type"] == "auth"
-    assert SECRET not in everything_told(heard)
 
 
 async def test_a_model_of_a_catalogue_is_told_as_its_vendor_calls_it():

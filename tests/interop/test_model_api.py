@@ -8,8 +8,6 @@ import os
 
 import pytest
 from pydantic_ai import Agent
-from pydantic_ai.embeddings import Embedder
-from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -17,7 +15,6 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from antiphon.host import Host
 from antiphon.host.providers.base import Completion, Usage, text_answer
-from antiphon.host.providers.offline import make_echo_vectors
 from antiphon.host.review.review import Deny
 from antiphon.wire.content import ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageResult
@@ -50,9 +47,6 @@ class Model:
         else:
             result = text_answer(f"It is said: {last.text}", self.name)
         return Completion(result=result, usage=Usage(input_tokens=3, output_tokens=4))
-
-    async def embed(self, params, *, model=None):
-        return await make_echo_vectors(params, self.name)
 
 
 class Person:
@@ -106,7 +100,6 @@ async def test_vendors_clients_for_javascript(peers: Peers):
         "retried": "It is said: think, JavaScript of OpenAI",
         "cancelled": "ended",
         "response": SAID,
-        "embedded": [2, 32, True],
     }
     assert seen["anthropic"] == {
         "text": SAID,
@@ -127,21 +120,11 @@ async def test_frameworks_for_python(peers: Peers):
     chat = {"text": SAID, "tool": WEATHER, "streamed": SAID, "formed": "Graz", "refused": 403}
     lite = {"text": SAID, "streamed": SAID, "counted": True}
     assert seen == {
-        "vectors": {"langchain": [64, True, False], "litellm": [1, True]},
         "langchain-openai": chat,
         "langchain-anthropic": chat,
         "litellm-openai": lite,
         "litellm-anthropic": lite,
     }
-
-
-async def test_embedder_of_pydantic_ai():
-    """Queries and documents, in this process."""
-    async with door(Host(Model(), review="never")) as here, here.openai() as client:
-        theirs = OpenAIEmbeddingModel("any", provider=OpenAIProvider(openai_client=client))
-        made = await Embedder(theirs).embed_documents(["snow in Graz", "Graz in snow"])
-    assert len(made.embeddings[0]) == 64
-    assert made.embeddings[0] == made.embeddings[1]
 
 
 @pytest.mark.parametrize("kind", ["chat", "responses", "anthropic"])

@@ -9,20 +9,10 @@ from typing import Any
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
-from openai.types.embedding_create_params import EmbeddingCreateParams
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
-from antiphon.model_api.dialects import chat
 from antiphon.model_api.dialects.chat import Chat
-from antiphon.model_api.dialects.members import (
-    CHAT,
-    EMBEDDINGS,
-    MESSAGES,
-    RESPONSES,
-    DialectMember,
-    Failure,
-    anthropic_error,
-)
+from antiphon.model_api.dialects.members import CHAT, MESSAGES, RESPONSES, DialectMember, Failure, anthropic_error
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
 
@@ -44,13 +34,8 @@ def read(vendor: str, **more: Any):
 
 @pytest.mark.parametrize(
     ("table", "theirs"),
-    [
-        (CHAT, CompletionCreateParamsBase),
-        (MESSAGES, MessageCreateParamsBase),
-        (RESPONSES, ResponseCreateParamsBase),
-        (EMBEDDINGS, EmbeddingCreateParams),
-    ],
-    ids=[*DIALECTS, "embeddings"],
+    [(CHAT, CompletionCreateParamsBase), (MESSAGES, MessageCreateParamsBase), (RESPONSES, ResponseCreateParamsBase)],
+    ids=DIALECTS,
 )
 def test_table_has_every_member_that_the_vendors_client_can_send(table: tuple[DialectMember, ...], theirs: type):
     """A member that a new release of the client brings is decided about, not overlooked."""
@@ -71,12 +56,6 @@ def test_members_have_the_fate_that_the_table_says(vendor: str):
             assert (refused.value.status, refused.value.param) == (400, member.name)
             for harmless in (None, *member.harmless):
                 assert read(vendor, **{member.name: harmless}).noted == ()
-
-
-def test_user_of_embeddings_has_no_effect():
-    """The only member of such a request that is noted; one that is new is named as well."""
-    read = chat.read_embeddings({"model": "m", "input": "x", "user": "y", "input_type": "query"})
-    assert read.noted == ("user", "input_type")
 
 
 def test_members_that_are_carried_reach_the_host():
@@ -240,5 +219,5 @@ def test_page_says_what_the_tables_say():
     """The documentation's tables, row by row."""
     page = Path(__file__).parents[2] / "docs" / "how-to" / "server-with-its-own-key.md"
     rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    tables = [*CHAT, *RESPONSES, *MESSAGES, *EMBEDDINGS]
+    tables = [*CHAT, *RESPONSES, *MESSAGES]
     assert rows == [f"| `{each.name}` | {each.fate} | {each.remark} |" for each in tables]

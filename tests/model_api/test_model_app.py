@@ -45,6 +45,18 @@ async def test_preflight_of_a_browser_is_refused():
     assert refused.status_code == 403
 
 
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings", "/v1/images/generations", "/v2/chat/completions"])
+async def test_path_that_is_not_served_is_an_error_of_the_vendors_shape(path: str):
+    """Embeddings are refused as every unknown path is, and nothing is asked of the host."""
+    host = Host(Scripted([]), review="never")
+    async with door(host) as here, here.plain() as client:
+        refused = await client.post(path, json={"model": "m", "input": "x"})
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (404, "unknown_path")
+    assert error["message"] == "This host offers no such path."
+    assert host.audit.records() == []
+
+
 async def raw(address: str, *lines: str, body: bytes = b"") -> bytes:
     """Send a request as it is written; return what comes back before the connection ends."""
     host, _, port = address.removeprefix("http://").partition(":")

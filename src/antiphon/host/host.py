@@ -31,7 +31,6 @@ from antiphon.host.pipeline.case import SESSION, Desk
 from antiphon.host.pipeline.result_stage import AnyParams, R, pass_result
 from antiphon.host.providers import Provider, make_named_provider
 from antiphon.host.providers.base import Completion
-from antiphon.host.providers.vectors import Embedded, EmbeddingParams
 from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.review import MAX_UNDO, Informed, Reviewer
 from antiphon.host.store.base import Store
@@ -194,25 +193,6 @@ class Host:
             InternalError: the provider or the store failed; the reason is not sent to the server.
         """
         return await pipeline.complete_sampling(self._desk_for(*origin.identities), params, origin, flow)
-
-    async def embed(
-        self, texts: Sequence[str], origin: Origin, *, model: str = "", dimensions: int | None = None
-    ) -> Embedded:
-        """Make vectors of texts: limited, priced, budgeted and recorded as answers are, and reviewed if a rule says so.
-
-        Args:
-            texts: what is to become vectors, each by itself; at most 2,048.
-            origin: who asks, and why.
-            model: the name of a model, as a hint; empty for none.
-            dimensions: how many numbers each vector has; by default as many as the model makes.
-
-        Raises:
-            InvalidParams: the request is not valid; the message names the place.
-            Rejected: refused, as when the host is called; ``no-model`` if none of the models makes embeddings.
-            InternalError: the provider or the store failed; the reason is not sent to the server.
-        """
-        params = EmbeddingParams.of(texts, model=model, dimensions=dimensions)
-        return await pipeline.embed_texts(self._desk_for(*origin.identities), params, origin)
 
     def model_names(self, origin: Origin) -> tuple[str, ...]:
         """Return the names under which a server may wish for a model: those it is allowed.

@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, TypeVar
 from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import ModelCatalogue
 from antiphon.host.providers.base import Completion, Provider, ProviderFailure
-from antiphon.host.providers.vectors import Embedded
 from antiphon.telemetry import find_current_telemetry
 from antiphon.wire.elicitation import ElicitResult
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.sampling import CreateMessageRequestParams
 
 if TYPE_CHECKING:
     from antiphon.telemetry.operations import Attributes, Measure, Operation, Telemetry
 
 T = TypeVar("T")
-Made = TypeVar("Made", Completion, Embedded)
 
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = tuple(4.0**power for power in range(14))
@@ -50,7 +48,7 @@ def watch_completion(
     asked: Attributes = {"gen_ai.request.max_tokens": params.max_tokens}
     if params.temperature is not None:
         asked["gen_ai.request.temperature"] = params.temperature
-    return _measure_work(telemetry, completing, "chat", provider, model, asked)
+    return _measure_completion(telemetry, completing, provider, model, asked)
 
 
 async def watch_review(reviewing: Awaitable[T]) -> T:
@@ -78,29 +76,25 @@ async def watch_review(reviewing: Awaitable[T]) -> T:
         telemetry.note("antiphon.review", {"antiphon.review.decision": decision, "antiphon.review.seconds": seconds})
 
 
-def watch_embeddings(making: Awaitable[Embedded], provider: Provider, model: str | None) -> Awaitable[Embedded]:
-    """Wait for vectors; report how long it took, and the tokens. ``model``: ``None`` for the provider's own."""
-    telemetry = find_current_telemetry()
-    return making if telemetry is None else _measure_work(telemetry, making, "embeddings", provider, model, {})
-
-
-async def _measure_work(
-    telemetry: Telemetry, working: Awaitable[Made], name: str, provider: Provider, model: str | None, asked: Attributes
-) -> Made:
-    """Report how long the provider works, and what it has made. ``asked``: what was asked for, beside the model."""
+async def _measure_completion(
+    telemetry: Telemetry, completing: Awaitable[Completion], provider: Provider, model: str | None, asked: Attributes
+) -> Completion:
+    """Report how long a completion takes, and its tokens. ``asked``: what was asked for, beside the model."""
     vendor, called = _find_vendor(provider, model)
-    labels: Attributes = {"gen_ai.operation.name": name, "gen_ai.provider.name": vendor, "gen_ai.request.model": called}
-    operation = telemetry.begin(f"{name} {called}", "client", {**labels, **asked})
+    labels: Attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": vendor,
+        "gen_ai.request.model": called,
+    }
+    operation = telemetry.begin(f"chat {called}", "client", {**labels, **asked})
     with operation.watched(lambda error: _end_operation(telemetry, operation, labels, _kind_of(error))):
-        made = await working
-    result = made.result if isinstance(made, Completion) else made
-    operation.span.set_attribute("gen_ai.response.model", result.model)
-    if isinstance(result, CreateMessageResult) and result.stop_reason is not None:
-        operation.span.set_attribute("gen_ai.response.finish_reasons", [result.stop_reason])
+        made = await completing
+    operation.span.set_attribute("gen_ai.response.model", made.result.model)
+    if made.result.stop_reason is not None:
+        operation.span.set_attribute("gen_ai.response.finish_reasons", [made.result.stop_reason])
     if made.usage is not None:
         _count_tokens(telemetry, operation, labels, "input", made.usage.input_tokens)
-        if isinstance(made, Completion):
-            _count_tokens(telemetry, operation, labels, "output", made.usage.output_tokens)
+        _count_tokens(telemetry, operation, labels, "output", made.usage.output_tokens)
     _end_operation(telemetry, operation, labels, None)
     return made
 

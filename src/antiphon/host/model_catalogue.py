@@ -86,8 +86,6 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     inputs: tuple[Modality, ...] | None = None
     """Media types it accepts; text is always accepted."""
     tools: bool | None = None
-    embeddings: bool | None = None
-    """Whether it makes embeddings, and nothing else."""
     speed: Tier | None = None
     intelligence: Tier | None = None
     stream: bool = True

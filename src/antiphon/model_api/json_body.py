@@ -137,7 +137,7 @@ class EventStream(msgspec.Struct, eq=False):
 
     http: Http
     writer: Writer
-    call: ModelCall[list[DialectAnswer]]
+    call: ModelCall
     sign: bytes
     every: float
     _has_head: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -16,16 +16,14 @@ import msgspec
 
 from antiphon.host.budget import input_estimate
 from antiphon.host.host import Host
-from antiphon.host.providers.vectors import Embedded
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.model_api.dialects import chat
 from antiphon.model_api.dialects.asked import DialectAnswer, DialectRequest, read_answer
 from antiphon.model_api.dialects.chat import Chat
 from antiphon.model_api.dialects.members import NO_RETRY, Failure, anthropic_error, openai_error
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
 from antiphon.model_api.json_body import EventStream, Writer, read_json
-from antiphon.model_api.model_calls import Answered, ModelCall, Token, Tokens, too_many
+from antiphon.model_api.model_calls import ModelCall, Token, Tokens, Work, too_many
 from antiphon.protocol.http.rules import HeaderPair
 from antiphon.transports.http.server.asgi import Http, Receive, Scope, Send, send_json
 from antiphon.wire.origin import Origin
@@ -128,10 +126,6 @@ class App:
             asked = Messages.read(body.members, offers_tools=self._offers_tools, counting=True)
             await send_json(http, 200, msgspec.json.encode({"input_tokens": input_estimate(asked.params)}))
             return
-        if path == "/embeddings":
-            _check_method(method, "POST")
-            await self._embed_texts(http, token)
-            return
         dialect = _DIALECTS.get(path)
         if dialect is None:
             raise Failure(404, "unknown_path", "This host offers no such path.")
@@ -176,44 +170,17 @@ class App:
             if is_delivered:
                 call.end(was_delivered=True)
 
-    async def _embed_texts(self, http: Http, token: Token) -> None:
-        body = await read_json(http)
-        wanted = chat.read_embeddings(body.members)
-        origin = _make_origin(token)
-
-        async def make_vectors(call: ModelCall[Embedded]) -> Embedded:
-            return await self._host.embed(wanted.texts, origin, model=wanted.model, dimensions=wanted.dimensions)
-
-        call = self._call(http, token, body.digest, [origin], make_vectors, keeps=False)
-        async with _wait_for_call(http, token, call) as gone:
-            outcome = await _wait_for_outcome(call, gone)
-            if outcome is not None:
-                pieces = chat.write_embeddings(outcome, wanted)
-                await _send_pieces(http, pieces, _make_note_header(wanted.noted))
-                call.end(was_delivered=True)
-
-    def _call(
-        self,
-        http: Http,
-        token: Token,
-        digest: bytes,
-        origins: Sequence[Origin],
-        work: Callable[[ModelCall[Answered]], Awaitable[Answered]],
-        *,
-        keeps: bool = True,
-    ) -> ModelCall[Answered]:
+    def _call(self, http: Http, token: Token, digest: bytes, origins: Sequence[Origin], work: Work) -> ModelCall:
         """Return the call that this request repeats, or a new one."""
         key = http.headers.get(b"idempotency-key", b"")[:_LONGEST_KEY].decode("latin-1") or None
         found = token.calls.find(digest, key, is_retry=_count_retries(http) > 0)
         if found is not None:
             return found
-        call = token.calls.open(digest, key, work, keeps=keeps)
+        call = token.calls.open(digest, key, work)
         call.on_end = lambda delivered: self._report(origins, None if delivered else "closed")
         return call
 
-    async def _ask_host(
-        self, asked: DialectRequest, origins: Sequence[Origin], call: ModelCall[list[DialectAnswer]]
-    ) -> list[DialectAnswer]:
+    async def _ask_host(self, asked: DialectRequest, origins: Sequence[Origin], call: ModelCall) -> list[DialectAnswer]:
         """Ask the host, once for each choice."""
         if len(origins) == 1:
             return [await self._one(asked, origins[0], call.add if asked.form is None else None)]
@@ -265,7 +232,7 @@ def _check_method(method: str, expected: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _wait_for_call(http: Http, token: Token, call: ModelCall[Any]) -> AsyncGenerator[asyncio.Future[None]]:
+async def _wait_for_call(http: Http, token: Token, call: ModelCall) -> AsyncGenerator[asyncio.Future[None]]:
     """Wait for a call within a block; yields what is done once the client is gone."""
     gone = asyncio.ensure_future(_wait_for_disconnect(http))
     token.calls.attach(call)
@@ -276,7 +243,7 @@ async def _wait_for_call(http: Http, token: Token, call: ModelCall[Any]) -> Asyn
         token.calls.detach(call)
 
 
-async def _wait_for_outcome(call: ModelCall[Answered], gone: asyncio.Future[None]) -> Answered | None:
+async def _wait_for_outcome(call: ModelCall, gone: asyncio.Future[None]) -> list[DialectAnswer] | None:
     """Return the answer to a call, or ``None`` once the client is gone; raise the failure if there is none."""
     await asyncio.wait([call.task, gone], return_when=asyncio.FIRST_COMPLETED)
     outcome = call.outcome
@@ -302,17 +269,6 @@ async def _send_refusal(http: Http, failure: Failure, write: Callable[[Failure],
     # A refused client keeps no connection: what is left of its body is not read.
     extra: tuple[HeaderPair, ...] = (NO_RETRY,) if failure.status < 404 else (NO_RETRY, (b"connection", b"close"))
     await send_json(http, failure.status, write(failure), extra)
-
-
-async def _send_pieces(http: Http, pieces: Iterable[bytes], extra: tuple[HeaderPair, ...]) -> None:
-    """Send a response that is too large to be written at once."""
-    head = [(b"content-type", b"application/json"), *extra]
-    await http.send({"type": "http.response.start", "status": 200, "headers": head})
-    for piece in pieces:
-        await http.send({"type": "http.response.body", "body": piece, "more_body": True})
-        # Writing a piece takes a millisecond, and a client that reads fast is never waited for.
-        await asyncio.sleep(0)
-    await http.send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _make_note_header(noted: Sequence[str]) -> tuple[HeaderPair, ...]:

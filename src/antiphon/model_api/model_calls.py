@@ -20,8 +20,9 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import Any, Generic, TypeVar
+from typing import TypeAlias
 
+from antiphon.model_api.dialects.asked import DialectAnswer
 from antiphon.model_api.dialects.members import Failure, failure_of
 from antiphon.wire.origin import Origin
 
@@ -29,30 +30,19 @@ KEPT = 600.0
 """Seconds that a request is kept without a connection: ten minutes, as long as a review may take by default."""
 MAX_OPEN = 64
 """Most open requests of one process: the default limit for open asks of one server."""
-MAX_LARGE = 16
-"""Most requests of one process with large answers (embeddings) that are not read yet: together 256 MiB."""
 MAX_KEPT = 64
 """Most answers of one process that are kept; the oldest is dropped."""
 
-Answered = TypeVar("Answered")
+Work: TypeAlias = "Callable[[ModelCall], Awaitable[list[DialectAnswer]]]"
+"""What makes the answers to a request, one for each choice."""
 
 
-class ModelCall(Generic[Answered]):
+class ModelCall:
     """One request. Made by ``ModelCalls.open``."""
 
-    def __init__(
-        self,
-        digest: bytes,
-        key: str | None,
-        work: Callable[[ModelCall[Answered]], Awaitable[Answered]],
-        ended: Callable[[ModelCall[Any]], None],
-        *,
-        keeps: bool,
-    ) -> None:
+    def __init__(self, digest: bytes, key: str | None, work: Work, ended: Callable[[ModelCall], None]) -> None:
         self.digest = digest
         self.key = key
-        self.keeps = keeps
-        """Whether its answer is kept for a retry, once it has one."""
         self.pieces: list[str] = []
         """The text that has arrived so far."""
         self.readers = 0
@@ -62,7 +52,9 @@ class ModelCall(Generic[Answered]):
         """Called once, with true when a connection has received the answer, or false when the call is dropped."""
         self._has_ended = False
         self._news = asyncio.Event()
-        self.task: asyncio.Task[Answered | Failure] = asyncio.create_task(self._run(work), name="antiphon-model-api")
+        self.task: asyncio.Task[list[DialectAnswer] | Failure] = asyncio.create_task(
+            self._run(work), name="antiphon-model-api"
+        )
         self.task.add_done_callback(lambda _: self._told(ended))
 
     def add(self, piece: str) -> None:
@@ -77,7 +69,7 @@ class ModelCall(Generic[Answered]):
             self.on_end(was_delivered)
 
     @property
-    def outcome(self) -> Answered | Failure | None:
+    def outcome(self) -> list[DialectAnswer] | Failure | None:
         """The answer, or why there is none; ``None`` while it runs."""
         if not self.task.done():
             return None
@@ -90,13 +82,13 @@ class ModelCall(Generic[Answered]):
         while len(self.pieces) <= seen and not self.task.done():
             await self._news.wait()
 
-    async def _run(self, work: Callable[[ModelCall[Answered]], Awaitable[Answered]]) -> Answered | Failure:
+    async def _run(self, work: Work) -> list[DialectAnswer] | Failure:
         try:
             return await work(self)
         except Exception as error:
             return failure_of(error)
 
-    def _told(self, ended: Callable[[ModelCall[Any]], None]) -> None:
+    def _told(self, ended: Callable[[ModelCall], None]) -> None:
         self._tell()
         ended(self)
 
@@ -115,7 +107,7 @@ class ModelCalls:
 
     def __init__(self, *, kept: float = KEPT) -> None:
         self._kept = kept
-        self._calls: list[ModelCall[Any]] = []
+        self._calls: list[ModelCall] = []
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -126,7 +118,7 @@ class ModelCalls:
         """Whether ``MAX_OPEN`` requests are open."""
         return sum(not call.task.done() for call in self._calls) >= MAX_OPEN
 
-    def find(self, digest: bytes, key: str | None, *, is_retry: bool) -> ModelCall[Any] | None:
+    def find(self, digest: bytes, key: str | None, *, is_retry: bool) -> ModelCall | None:
         """Return the request that this one repeats, or ``None`` if it is a new one.
 
         ``digest``: hash of the path and the body, both of which a client repeats byte by byte. ``is_retry``: whether
@@ -142,39 +134,27 @@ class ModelCalls:
         # If there are several, the retry is of one that has lost its connection.
         return min(alike, key=lambda call: call.readers, default=None)
 
-    def open(
-        self,
-        digest: bytes,
-        key: str | None,
-        work: Callable[[ModelCall[Answered]], Awaitable[Answered]],
-        *,
-        keeps: bool = True,
-    ) -> ModelCall[Answered]:
-        """Begin a request; raise ``Failure`` if too many are open, or the process has ended meanwhile.
-
-        ``keeps``: whether the answer is kept for a retry; false for answers that are large and soon made again.
-        """
+    def open(self, digest: bytes, key: str | None, work: Work) -> ModelCall:
+        """Begin a request; raise ``Failure`` if too many are open, or the process has ended meanwhile."""
         if self._is_closed:
             raise Failure(401, "revoked", "The token was revoked.")
-        if self.is_full or (not keeps and sum(not call.keeps for call in self._calls) >= MAX_LARGE):
+        if self.is_full:
             raise too_many()
-        call = ModelCall(digest, key, work, self._note_end, keeps=keeps)
+        call = ModelCall(digest, key, work, self._drop_oldest)
         self._calls.append(call)
         return call
 
-    def attach(self, call: ModelCall[Any]) -> None:
+    def attach(self, call: ModelCall) -> None:
         """Note that a connection waits for a request."""
         call.readers += 1
         if call.timer is not None:
             call.timer.cancel()
             call.timer = None
 
-    def detach(self, call: ModelCall[Any]) -> None:
+    def detach(self, call: ModelCall) -> None:
         """Note that a connection waits no longer. Without one, the request is dropped after ``kept`` seconds."""
         call.readers -= 1
-        if call.readers == 0 and call.task.done() and not call.keeps:
-            self._forget(call)
-        elif call.readers == 0 and call in self._calls:
+        if call.readers == 0 and call in self._calls:
             call.timer = asyncio.get_running_loop().call_later(self._kept, self._forget, call)
 
     def close(self) -> None:
@@ -183,14 +163,12 @@ class ModelCalls:
         for call in list(self._calls):
             self._forget(call)
 
-    def _note_end(self, call: ModelCall[Any]) -> None:
-        if not call.readers and not call.keeps:
-            self._forget(call)
+    def _drop_oldest(self, _: ModelCall) -> None:
         done = [each for each in self._calls if each.task.done() and not each.readers]
         for each in done[: max(0, len(done) - MAX_KEPT)]:
             self._forget(each)
 
-    def _forget(self, call: ModelCall[Any]) -> None:
+    def _forget(self, call: ModelCall) -> None:
         if call not in self._calls:
             return
         self._calls.remove(call)

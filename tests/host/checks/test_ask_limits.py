@@ -136,9 +136,7 @@ WRONG: dict[str, Callable[[], object]] = {
     "Policy(headless=) is one of deny, allow, not 'ask'": lambda: Policy(headless="ask"),
     "Policy(rules=) cannot be used: Expected `object`, got `str` - at `$[0]`": lambda: Policy(rules=("deny",)),
     "Rule(effect=) is one of deny, ask, allow, not 'denny'": lambda: Rule(effect="denny"),
-    "Rule(kind=) is one of sampling, elicitation, tool, embedding, not 'Sampling'": lambda: Rule(
-        effect="deny", kind="Sampling"
-    ),
+    "Rule(kind=) is one of sampling, elicitation, tool, not 'Sampling'": lambda: Rule(effect="deny", kind="Sampling"),
     "Redaction(request=) is one of allow, mask, block, not 'Block'": lambda: Redaction(request="Block"),
     "Limits(per_minute=) cannot be used: Expected `int | null`, got `str`": lambda: Limits(per_minute="3"),
     "Cap(tokens=) cannot be used: Expected `int | null`, got `float`": lambda: Budget(call=Cap(tokens=0.5)),

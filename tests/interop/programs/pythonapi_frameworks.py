@@ -8,7 +8,7 @@ import litellm
 from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
 litellm.telemetry = False
@@ -59,19 +59,7 @@ def lite(model: str) -> dict:
     }
 
 
-def vectors() -> dict:
-    """Make vectors with LangChain, which must not turn texts into token ids first, and with LiteLLM."""
-    texts = ["snow in Graz", "Graz in snow", "a sweater"]
-    first, same, other = OpenAIEmbeddings(model="any", check_embedding_ctx_length=False).embed_documents(texts)
-    lite = litellm.embedding(model="openai/any", input=texts[:1])
-    return {
-        "langchain": [len(first), first == same, first == other],
-        "litellm": [len(lite.data), lite.data[0]["embedding"] == first],
-    }
-
-
 print(json.dumps({
-    "vectors": vectors(),
     "langchain-openai": langchain(ChatOpenAI(model="gpt-5")),
     "langchain-anthropic": langchain(ChatAnthropic(model="claude-sonnet", max_tokens=100)),
     "litellm-openai": lite("openai/gpt-5"),

@@ -34,8 +34,6 @@ async function openai() {
       for await (const _ of stream);
       return "ended";
     });
-  const made = await client.embeddings.create({ model, input: ["snow in Graz", "Graz in snow"], dimensions: 32 });
-  const vectors = made.data.map((each) => each.embedding);
   const response = await client.responses.create({ model, input: "hello" });
   return {
     text: plain.choices[0].message.content,
@@ -46,7 +44,6 @@ async function openai() {
     retried: retried.choices[0].message.content,
     cancelled,
     response: response.output_text,
-    embedded: [vectors.length, vectors[0].length, String(vectors[0]) === String(vectors[1])],
   };
 }
 

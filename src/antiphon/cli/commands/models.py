@@ -98,8 +98,6 @@ def _format_known(value: int | None) -> str:
 
 
 def _describe_inputs(model: Model) -> str:
-    if model.embeddings:
-        return "text, for embeddings only"
     kinds = list(model.inputs or ("text",))
     unknown = [name for name, value in (("more", model.inputs), ("tools", model.tools)) if value is None]
     text = ", ".join([*kinds, *(["tools"] if model.tools else [])])

@@ -17,14 +17,13 @@ from antiphon.host.checks.ask_limits import check_options
 from antiphon.host.checks.conditions import CallFacts, Unclear, read_condition
 from antiphon.host.checks.labels import Label, LabelRule, find_labels, meets_all
 from antiphon.host.checks.result_rules import ResultRule
-from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 
 Effect = Literal["deny", "ask", "allow"]
-Kind = Literal["sampling", "elicitation", "tool", "embedding"]
+Kind = Literal["sampling", "elicitation", "tool"]
 Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
 Reason = Literal["rule", "default", "no-reviewer", "definition", "unclear", "flow"]
 
@@ -40,7 +39,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     deny or an ask also matches a coarser identity (``coarse:<sha256>``), so that starting the server in another folder
     does not evade it."""
     kind: Kind | None = None
-    """Only sampling, only elicitation, only tool calls (where the client has them confirmed), or only embeddings."""
+    """Only sampling, only elicitation, or only tool calls (where the client has them confirmed)."""
     tools: bool | None = None
     """Only requests with tools (true) or without (false)."""
     max_tokens: int | None = None
@@ -72,8 +71,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rules, and what happens when none matches.
 
-    A deny outranks an ask, an ask outranks an allow; among rules of one effect the first that matches is named. Nobody
-    is asked about embeddings unless a rule says so: a program wants hundreds of them, and no person can read a vector.
+    A deny outranks an ask, an ask outranks an allow; among rules of one effect the first that matches is named.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -173,8 +171,6 @@ def decide(
         verdict = _decide_flow(policy, params, origin, situation or _make_situation(), headless=headless)
     else:
         verdict = Verdict(effect=policy.default, reason="default")
-    if rule is None and policy.default == "ask" and isinstance(params, EmbeddingParams):
-        return Verdict(effect="allow", reason="default")
     if redefined and rule is not None and rule.effect == "allow" and not any(one.any_definition for one, _ in found):
         verdict = Verdict(effect="ask", reason="definition", rule=rule)
     if verdict.reason == "definition" and headless:
@@ -279,8 +275,6 @@ def _find_difference(rule: Rule, params: Asked, origin: Origin) -> str | None:
 
 
 def _find_kind(params: Asked) -> Kind:
-    if isinstance(params, EmbeddingParams):
-        return "embedding"
     if isinstance(params, CreateMessageRequestParams):
         return "sampling"
     return "elicitation" if isinstance(params, ElicitRequestParams) else "tool"
@@ -313,12 +307,7 @@ _ABOUT: dict[Kind, tuple[str, ...]] = {
     "tool": ("name", "read_only", "when"),
 }
 """The conditions of a rule that only asks of one kind can meet."""
-_SAID: dict[Kind, str] = {
-    "sampling": "sampling",
-    "elicitation": "an elicitation",
-    "tool": "the call of a tool",
-    "embedding": "a request for embeddings",
-}
+_SAID: dict[Kind, str] = {"sampling": "sampling", "elicitation": "an elicitation", "tool": "the call of a tool"}
 
 
 def _rank_rules(policy: Policy) -> list[Rule]:

@@ -20,11 +20,10 @@ import msgspec
 from antiphon.host.checks.ask_limits import check_options
 from antiphon.host.checks.message_parts import Leaf, list_leaves, rewrite_texts
 from antiphon.host.checks.visible import strip_invisible
-from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-Asked = TypeVar("Asked", CreateMessageRequestParams, EmbeddingParams, CreateMessageResult)
+Asked = TypeVar("Asked", CreateMessageRequestParams, CreateMessageResult)
 RedactionMode = Literal["allow", "mask", "block"]
 
 

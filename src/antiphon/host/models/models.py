@@ -32,7 +32,6 @@ from antiphon.host.models.selection import Selection, needs_of
 from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Usage, find_key, missing_key
 from antiphon.host.providers.offline import Echo
 from antiphon.host.providers.persistence import RetryPatience, may_stand_in, retry_patiently
-from antiphon.host.providers.vectors import Embedded, EmbeddingParams, join_portions
 from antiphon.machine.public_names import describe_install
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, ModelPreferences
 
@@ -111,15 +110,13 @@ def select_model(
     ``allowed``: globs over names, one of which must match; ``None`` for any model. ``left``: dollars the request may
     cost in the worst case; ``None`` for no limit. ``unavailable``: why a model cannot be used now, by its name.
     """
-    # A model for embeddings is no candidate for an answer, nor the other way round.
-    concerned = [model for model in catalogue if bool(model.embeddings) == needs.embeddings]
     judged = [
         _Judged(
             model,
             cost := _compute_cost(model, needs),
             tuple(_list_obstacles(model, cost, needs, allowed, left, unavailable or {})),
         )
-        for model in concerned
+        for model in catalogue
     ]
     eligible = [each.model for each in judged if not each.obstacles]
     followed = selection.follow_hints([hint.name or "" for hint in (wishes.hints if wishes else None) or ()], eligible)
@@ -180,7 +177,7 @@ def _decide_winner(
 
 
 def _list_fallbacks(winner: Model | None, eligible: list[Model], catalogue: ModelCatalogue) -> tuple[str, ...]:
-    if winner is None or winner.embeddings:
+    if winner is None:
         return ()
     return tuple(model.name for model in catalogue.fallbacks(winner.name) if model in eligible)
 
@@ -205,10 +202,8 @@ def _list_obstacles(
     if model.name in unavailable:
         yield selection.Obstacle(code="unavailable", detail=unavailable[model.name])
     yield from _list_lacking(model, needs)
-    if not needs.embeddings:
-        # The context of a model for embeddings bounds each text, not all of them together.
-        yield from _too_small(model, needs)
-    yield from _too_dear(cost, left, needs)
+    yield from _too_small(model, needs)
+    yield from _too_dear(cost, left)
 
 
 def _list_lacking(model: Model, needs: selection.Needs) -> Iterator[selection.Obstacle]:
@@ -236,15 +231,14 @@ def _too_small(model: Model, needs: selection.Needs) -> Iterator[selection.Obsta
         )
 
 
-def _too_dear(cost: Decimal | None, left: Decimal | None, needs: selection.Needs) -> Iterator[selection.Obstacle]:
+def _too_dear(cost: Decimal | None, left: Decimal | None) -> Iterator[selection.Obstacle]:
     if left is None:
         return
     if cost is None:
         yield selection.Obstacle(
             code="price-unknown", detail="there is a budget, but its price is not known: set price"
         )
-    elif cost > left and not needs.embeddings:
-        # For vectors a cheaper model is no help, since those of two models cannot be compared: the budget refuses.
+    elif cost > left:
         yield selection.Obstacle(code="too-dear", detail=f"it may cost ${cost:.6f}, and ${left:.6f} is left")
 
 
@@ -273,10 +267,6 @@ def _show_priorities(priorities: Priorities) -> dict[str, float]:
     return {name: float(value) for name, value in named.items() if value}
 
 
-_AT_ONCE = 64
-"""Texts in one call for vectors: its answer is decoded in the event loop, which takes some milliseconds."""
-
-
 class Models:
     """The provider that is a catalogue of models."""
 
@@ -302,8 +292,7 @@ class Models:
     @property
     def name(self) -> str:
         """The name of the model that answers if nothing favours another one."""
-        first = min(self.catalogue, key=lambda model: bool(model.embeddings))
-        return self.catalogue.default or first.name
+        return self.catalogue.default or next(iter(self.catalogue)).name
 
     @property
     def tools(self) -> bool:
@@ -375,40 +364,12 @@ class Models:
         """Complete as ``generate`` does, while ``growth`` receives the text if the model's service can stream it."""
         return await self.generate(params, model=model, fallbacks=fallbacks, growth=growth)
 
-    async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
-        """Make the vectors of some texts. Chooses, retries and fails as ``generate`` does, and has no fallback."""
-        if model is None:
-            selection = self.select(params)
-            if selection.winner is None:
-                raise ProviderFailure("unsupported", selection.why_none)
-            model = selection.winner
-        chosen = self.catalogue.get(model)
-        if chosen.provider == Echo.name:
-            return msgspec.structs.replace(await Echo().embed(params), usage=Usage())
-        vendor = await self._vendor(chosen)
-        try:
-            async with asyncio.timeout(self._patience.deadline):
-                return await self._in_portions(vendor, params)
-        except TimeoutError:
-            raise ProviderFailure("timeout", f"{model}: no vectors in {self._patience.deadline} seconds") from None
-
     async def aclose(self) -> None:
         """Close all connections."""
         vendors = list(self._vendors.values())
         self._vendors.clear()
         for vendor in vendors:
             await vendor.aclose()
-
-    async def _in_portions(self, vendor: Vendor, params: EmbeddingParams) -> Embedded:
-        made: list[Embedded] = []
-        for some in params.portions(_AT_ONCE):
-            try:
-                made.append(await retry_patiently(partial(vendor.embed, some), self._patience, sleep=self._sleep))
-            except ProviderFailure as failed:
-                # The portions before this one were charged.
-                failed.charged = failed.charged or bool(made)
-                raise
-        return join_portions(made)
 
     async def _in_turn(
         self, params: CreateMessageRequestParams, names: tuple[str, ...], growth: Growth | None

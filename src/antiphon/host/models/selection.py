@@ -28,7 +28,6 @@ from antiphon.host.budget import Priced, find_dearest, input_estimate
 from antiphon.host.checks.message_parts import list_blocks
 from antiphon.host.model_catalogue import PROVIDERS, Modality, Model, ModelCatalogue, ModelPrice, PriceStep, Tier
 from antiphon.host.providers.base import Provider, Usage
-from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.content import AudioContent, ImageContent, ToolResultContent, ToolUseContent
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
@@ -40,8 +39,6 @@ _SPEAKS: tuple[Modality, ...] = ("text", "audio")
 
 _PRICED = {"gemini": "google", "openai-compatible": None, "ollama": None, "vllm": None, "echo": None, "manual": None}
 """Providers with another id in genai-prices, or without prices there, such as local ones."""
-_EMBEDS = "embed"
-"""In the name of nearly every model that makes embeddings, and of no other."""
 _FREE = ModelPrice(input=Decimal(0), output=Decimal(0))
 
 Match = Literal["exact", "alias", "family", "substring"]
@@ -131,8 +128,6 @@ def complete_model(model: Model) -> Model:
             inputs=family.inputs if model.inputs is None else model.inputs,
             tools=family.tools if model.tools is None else model.tools,
         )
-    if model.embeddings is None and _EMBEDS in model.model.lower():
-        model = msgspec.structs.replace(model, embeddings=True)
     if model.price is not None and model.context is not None:
         return model
     price, context = _look_up_price(model)
@@ -155,15 +150,12 @@ def _look_up_price(model: Model) -> tuple[ModelPrice | None, int | None]:
         _, found = get_snapshot().find_provider_model(model.model, None, service, None)
     except LookupError:
         return None, None
-    return _convert_price(found.get_prices(datetime.now(tz=UTC)), embeds=bool(model.embeddings)), found.context_window
+    return _convert_price(found.get_prices(datetime.now(tz=UTC))), found.context_window
 
 
-def _convert_price(listed: Any, *, embeds: bool) -> ModelPrice | None:
+def _convert_price(listed: Any) -> ModelPrice | None:
     """Convert a price of genai-prices: plain amounts, or a base with tiers by the number of input tokens."""
     rates = [listed.input_mtok, listed.output_mtok]
-    if embeds and rates[1] is None:
-        # Nothing is generated, so nothing is charged for it.
-        rates[1] = Decimal(0)
     if any(rate is None for rate in rates):
         return None
     starts = sorted({tier.start for rate in rates for tier in getattr(rate, "tiers", ())})
@@ -226,8 +218,6 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[Modality, ...] = ()
     """Inputs in addition to text."""
     tools: bool = False
-    embeddings: bool = False
-    """Whether vectors are wanted, which only models for that make."""
     input_tokens: int = 0
     """Estimated."""
     max_tokens: int = 1
@@ -245,7 +235,6 @@ def needs_of(params: CreateMessageRequestParams) -> Needs:
     return Needs(
         inputs=tuple(inputs),
         tools=bool(params.tools) or any(isinstance(block, ToolUseContent | ToolResultContent) for block in held),
-        embeddings=isinstance(params, EmbeddingParams),
         input_tokens=input_estimate(params),
         max_tokens=params.max_tokens,
     )
@@ -314,8 +303,6 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def why_none(self) -> str:
         """Say why the models cannot answer, for five of them at most."""
         first = [f"{each.name}: {each.obstacles[0].detail}" for each in self.candidates if each.obstacles]
-        if not self.candidates:
-            return "none of the models makes embeddings" if self.needs.embeddings else "all models make embeddings only"
         return "; ".join(first[:5])
 
 

@@ -62,7 +62,6 @@ Reason = Literal[
 SAMPLING = "sampling/createMessage"
 ELICITATION = "elicitation/create"
 TOOL = "tools/call"
-EMBEDDINGS = "embeddings"
 
 # 2025-11-25 client/sampling, "Error Handling": code -1, this text. That of a tool stays on this side.
 _REFUSED = {SAMPLING: "User rejected sampling request", TOOL: "User rejected the call of the tool"}

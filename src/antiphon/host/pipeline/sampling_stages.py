@@ -1,32 +1,29 @@
 """The stages of answering an ask, in the only module of the host that knows their order.
 
-``answer_sampling`` serves sampling, ``answer_elicitation`` elicitation, and ``embed_texts`` embeddings;
-``tool_consent`` does the same for tool calls. Each stage decides in a module of its own; this one acts on the
-decisions. Stages are numbered 1 to 10 in the order of calls. The tenth, the audit, is part of all others: a record is
-saved in the transaction of the change it describes, and before anything is sent.
+``answer_sampling`` serves sampling, and ``answer_elicitation`` elicitation; ``tool_consent`` does the same for tool
+calls. Each stage decides in a module of its own; this one acts on the decisions. Stages are numbered 1 to 10 in the
+order of calls. The tenth, the audit, is part of all others: a record is saved in the transaction of the change it
+describes, and before anything is sent.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 
 import msgspec
 
 from antiphon.errors import InternalError, InvalidParams, Rejected
-from antiphon.host.budget import Costs, worst_case
 from antiphon.host.checks.ask_limits import Pass
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.checks.risk import Risk, risks_of
 from antiphon.host.checks.validate import separate_uses, validate_request, validate_result
-from antiphon.host.host_telemetry import watch_completion, watch_embeddings
+from antiphon.host.host_telemetry import watch_completion
 from antiphon.host.own_request import Offer, OwnAnswer, make_person_origin
 from antiphon.host.pipeline import reserve, stages
-from antiphon.host.pipeline.case import ELICITATION, EMBEDDINGS, SAMPLING, Case, Desk
+from antiphon.host.pipeline.case import ELICITATION, SAMPLING, Case, Desk
 from antiphon.host.pipeline.growth import choose_growth, watch_growth
 from antiphon.host.providers.base import Completion, completion_of, text_answer
-from antiphon.host.providers.vectors import Embedded, EmbeddingParams, Embeds, check_texts
 from antiphon.host.review.given_grants import Grant
 from antiphon.host.review.question import PENDING
 from antiphon.host.review.review import (
@@ -456,90 +453,3 @@ def _check_answer(
     except InvalidParams as error:
         raise case.failure(f"the answer cannot be used: {error.message}") from None
     return answered
-
-
-_CHOICES: frozenset[Choice] = frozenset({"approve", "deny"})
-
-
-async def embed_texts(desk: Desk, received: EmbeddingParams, origin: Origin) -> Embedded:
-    """Have vectors made, or raise the reason why not.
-
-    Raises:
-        InvalidParams: the request is not valid; the message names the place.
-        Rejected: the policy, a person, a limit, the budget or the lack of a model refused.
-        InternalError: the provider, the reviewer or the store failed; the reason is not sent to the server.
-    """
-    case = Case(desk, origin, EMBEDDINGS)
-    return await stages.conclude_ask(case, _run_embedding(case, received))
-
-
-async def _run_embedding(case: Case, received: EmbeddingParams) -> Embedded:
-    entered = stages.admit_ask(case)
-    try:
-        _check_texts(case, received)
-        verdict = case.verdict(received)
-        case.note("policy", verdict.effect, digest(received), content=await case.content(received))
-        if verdict.effect == "deny":
-            raise case.refusal("no-reviewer" if verdict.reason == "no-reviewer" else "policy")
-        provider = case.desk.provider
-        if not isinstance(provider, Embeds):
-            raise case.refusal("no-model", why=f"{provider.name} makes no embeddings")
-        params = await stages.without_secrets(case, received)
-        reserved = await reserve.reserve_model(case, params, [], asks=verdict.effect == "ask")
-        if not reserved.alone:
-            await _review_texts(case, received, params, entered, reserved.costs)
-        made = await _embed(case, provider, params)
-    finally:
-        case.desk.gate.leave(entered)
-    # The server may have been blocked meanwhile.
-    await stages.refuse_blocked(case)
-    case.note("answered", digest=hashlib.sha256(b"".join(made.vectors)).hexdigest())
-    return made
-
-
-def _check_texts(case: Case, params: EmbeddingParams) -> None:
-    """Run stage 1."""
-    try:
-        check_texts(params)
-        validate_request(params)
-    except InvalidParams as error:
-        case.note("invalid", stages.place_of(error))
-        raise
-
-
-async def _review_texts(
-    case: Case, received: EmbeddingParams, params: EmbeddingParams, entered: Pass, costs: Costs | None
-) -> None:
-    """Run stage 7, and save that what was approved is sent now."""
-    await stages.know_task(case)
-    # Saved now, in case this process ends while the person thinks.
-    await case.save()
-    item = ReviewItem(
-        origin=case.origin,
-        params=params,
-        received=received,
-        provider=case.desk.provider.name,
-        choices=_CHOICES,
-        risks=await case.scan_message(risks_of(received, case.origin)),
-        expires_in=case.expires_in,
-        model=case.chosen.model,
-        costs=costs,
-    )
-    stages.check_approval(case, item, await stages.decided(case, item, entered))
-    await reserve.hold_reservation(case, params)
-    drafted = case.draft("generate", case.desk.provider.name, digest(params), model=case.chosen.model)
-    await reserve.save_sending(case, params, drafted)
-
-
-async def _embed(case: Case, provider: Embeds, params: EmbeddingParams) -> Embedded:
-    """Run stage 8."""
-    making = watch_embeddings(
-        stages.wait_within(case.desk.generate_timeout, provider.embed(params, model=case.chosen.model)),
-        case.desk.provider,
-        case.chosen.model,
-    )
-    made = await stages.wait_for_provider(case, making)
-    case.usage, case.estimated = made.usage or worst_case(params), made.usage is None
-    if len(made.vectors) != len(params.texts):
-        raise case.failure("the answer cannot be used: not as many vectors as texts")
-    return msgspec.structs.replace(made, usage=case.usage)

@@ -26,7 +26,6 @@ from antiphon.host.checks.validate import validate_request
 from antiphon.host.host_telemetry import watch_review
 from antiphon.host.pipeline.case import Case, Reason
 from antiphon.host.providers.base import Provider, ProviderFailure, Usage, Warming
-from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.host.review.question import CallLeft, CallTaken, Outcome
 from antiphon.host.review.review import (
     MAX_TOLD,
@@ -57,7 +56,6 @@ from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
 T = TypeVar("T")
-Params = TypeVar("Params", CreateMessageRequestParams, EmbeddingParams)
 
 _NAME, _TARGET = 128, 512
 """Most characters of a tool's name and of a server's address in a record."""
@@ -143,7 +141,7 @@ async def refuse_blocked(case: Case) -> None:
         raise case.refusal("policy", "blocked")
 
 
-async def without_secrets(case: Case, params: Params) -> Params:
+async def without_secrets(case: Case, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
     """Run stage 6 for a request."""
     mode = case.desk.redaction.request
     clean = None if mode == "allow" else await case.scan_message(mask_in_side_process(params))

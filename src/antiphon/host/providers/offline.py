@@ -5,47 +5,17 @@ For first steps, demonstrations and tests; the person is the reviewer of a reque
 
 from __future__ import annotations
 
-import math
-from asyncio import sleep
 from collections import deque
 from collections.abc import Iterable
-from zlib import crc32
 
 from antiphon.errors import SamplingFailed
 from antiphon.host.providers.base import text_answer
-from antiphon.host.providers.vectors import Embedded, EmbeddingParams, pack_vectors
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
 _CHARACTERS_PER_TOKEN = 4
 """An estimate for English text. For other languages it yields fewer tokens than counted, which ``max_tokens``
 allows."""
-
-_DIMENSIONS = 64
-"""Numbers in a vector if the request does not say how many."""
-_CHARACTERS_PER_VECTOR = 10_000
-"""Most characters of a text that count for its vector: some milliseconds."""
-
-
-async def make_echo_vectors(params: EmbeddingParams, model: str) -> Embedded:
-    """Make vectors from the words of each text, so that texts with the same words are close. ``model`` signs them."""
-    size = params.dimensions or _DIMENSIONS
-    vectors: list[bytes] = []
-    for text in params.texts:
-        vectors += pack_vectors([_compute_vector(text[:_CHARACTERS_PER_VECTOR], size)])
-        # Thousands of texts must not hold up other tasks.
-        await sleep(0)
-    return Embedded(vectors=tuple(vectors), model=model)
-
-
-def _compute_vector(text: str, size: int) -> list[float]:
-    """Count the words of a text, each at a place and with a sign by its checksum; the length of the vector is 1."""
-    counts = [0.0] * size
-    for word in text.lower().split() or [text]:
-        drawn = crc32(word.encode("utf-8", "surrogatepass"))
-        counts[(drawn >> 1) % size] += 1.0 if drawn & 1 else -1.0
-    length = math.hypot(*counts) or 1.0
-    return [count / length for count in counts]
 
 
 class Echo:
@@ -73,15 +43,6 @@ class Echo:
             stop_reason="endTurn" if len(text) <= most else "maxTokens",
         )
 
-    async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
-        """Make vectors of the words of each text. See ``make_echo_vectors``.
-
-        Args:
-            params: the request.
-            model: not used.
-        """
-        return await make_echo_vectors(params, self.name)
-
     def _last_text(self, params: CreateMessageRequestParams) -> str:
         said = [message.text for message in params.messages if message.role == "user" and message.text]
         return said[-1] if said else "(no text)"
@@ -89,8 +50,6 @@ class Echo:
 
 class Scripted:
     """Gives prepared answers, one per request, in order, as model ``"scripted"``. ``requests`` keeps the requests.
-
-    Vectors are those of the echo, and need no script.
 
     Args:
         answers: one for each request: a string is a text answer, an exception is raised, a result is returned as it is.
@@ -103,8 +62,6 @@ class Scripted:
     def __init__(self, answers: Iterable[str | CreateMessageResult | Exception]) -> None:
         self._answers = deque(answers)
         self.requests: list[CreateMessageRequestParams] = []
-        self.embeddings: list[EmbeddingParams] = []
-        """The requests for vectors."""
 
     async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
         """Give the next answer.
@@ -123,16 +80,6 @@ class Scripted:
         if isinstance(answer, Exception):
             raise answer
         return text_answer(answer, self.name) if isinstance(answer, str) else answer
-
-    async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
-        """Make vectors of the words of each text, as the echo does.
-
-        Args:
-            params: the request, which is added to ``embeddings``.
-            model: not used.
-        """
-        self.embeddings.append(params)
-        return await make_echo_vectors(params, self.name)
 
 
 class Manual:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 PAGE = 50
 """Number of asks on one page."""
 _MOST_WORDS, _LONGEST_WORD = 10, 100
-METHODS = ("sampling/createMessage", "elicitation/create", "tools/call", "embeddings")
+METHODS = ("sampling/createMessage", "elicitation/create", "tools/call")
 """The kinds of asks."""
 ENDINGS = get_args(Ending)
 """The ways in which an ask can end."""

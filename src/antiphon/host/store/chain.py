@@ -47,7 +47,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``origin.id``."""
     identity: str
     method: str
-    """``"sampling/createMessage"``, ``"elicitation/create"``, ``"tools/call"`` or ``"embeddings"``."""
+    """``"sampling/createMessage"``, ``"elicitation/create"`` or ``"tools/call"``."""
     step: Step
     outcome: str = ""
     """One word: the policy's effect, the kind of a decision, the reason of a refusal, the place of an error."""

@@ -1,11 +1,8 @@
-"""OpenAI's chat completions and embeddings: requests as asks of the host, answers as its responses and streams."""
+"""OpenAI's chat completions: requests as asks of the host, answers as its responses and streams."""
 
 from __future__ import annotations
 
-import base64
-import sys
 import time
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from secrets import token_hex
@@ -13,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from antiphon.host.providers.vectors import MAX_TEXTS, Embedded
 from antiphon.model_api.dialects import members as typed
 from antiphon.model_api.dialects.asked import (
     DialectAnswer,
@@ -310,71 +306,3 @@ def read_schema(value: object, place: str, *, nested: str = "") -> tuple[Mapping
     if kind not in ("json_object", "text"):
         raise typed.make_unusable_failure(f"{place}.type", "must be text, json_object or json_schema")
     return (None,) if kind == "json_object" else None
-
-
-_PIECE = 64 * 1024
-"""Bytes of a response that are written at once, which takes less than a millisecond."""
-
-
-class EmbeddingsRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request."""
-
-    texts: list[str]
-    model: str
-    dimensions: int | None = None
-    packs: bool = False
-    """Whether a vector is written as base64 of its numbers, instead of as a list."""
-    noted: tuple[str, ...] = ()
-    """Members without effect."""
-
-
-def read_embeddings(body: Mapping[str, Any]) -> EmbeddingsRequest:
-    """Read a request, or raise ``Failure``."""
-    noted = typed.collect_unused_members(body, typed.EMBEDDINGS)
-    wanted = body.get("dimensions")
-    form = typed.optional_text(body.get("encoding_format"), "encoding_format") or "float"
-    if form not in ("float", "base64"):
-        raise typed.make_unusable_failure("encoding_format", "must be float or base64")
-    dimensions = None if wanted is None else typed.read_whole_number(wanted, "dimensions")
-    return EmbeddingsRequest(
-        texts=_read_texts(body.get("input")),
-        model=typed.read_text(body.get("model"), "model"),
-        dimensions=dimensions,
-        packs=form == "base64",
-        noted=noted,
-    )
-
-
-def _read_texts(value: object) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    given = typed.read_items(value, "input")
-    if len(given) > MAX_TEXTS and not isinstance(given[0], int):
-        raise typed.make_unusable_failure("input", f"at most {MAX_TEXTS} texts")
-    if any(isinstance(each, int | list) for each in given[:1]):
-        raise typed.make_unusable_failure(
-            "input", "must be text: token ids belong to one model, and the host chooses the model"
-        )
-    return [typed.read_text(each, f"input[{at}]") for at, each in enumerate(given)]
-
-
-def write_embeddings(made: Embedded, wanted: EmbeddingsRequest) -> Iterator[bytes]:
-    """Write the response, piece by piece."""
-    piece = bytearray(b'{"object":"list","data":[')
-    for at, vector in enumerate(made.vectors):
-        piece += b'%b{"object":"embedding","index":%d,"embedding":' % (b"," if at else b"", at)
-        piece += b'"%b"' % base64.b64encode(vector) if wanted.packs else msgspec.json.encode(_unpack_numbers(vector))
-        piece += b"}"
-        if len(piece) >= _PIECE:
-            yield bytes(piece)
-            piece.clear()
-    used = 0 if made.usage is None else made.usage.input_tokens
-    usage = {"prompt_tokens": used, "total_tokens": used}
-    yield bytes(piece + b'],"model":%b,"usage":%b}' % (msgspec.json.encode(made.model), msgspec.json.encode(usage)))
-
-
-def _unpack_numbers(vector: bytes) -> list[float]:
-    numbers = array("f", vector)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tolist()

@@ -198,16 +198,6 @@ RESPONSES: tuple[DialectMember, ...] = (
 """Members of ``POST /v1/responses``. Nothing is stored, whatever ``store`` says."""
 
 
-EMBEDDINGS: tuple[DialectMember, ...] = (
-    _carry_member("input", "a text, or up to 2048 of them; lists of token ids are refused: they belong to one model"),
-    _carry_member("model", "as a hint: the host chooses among the models that make embeddings"),
-    _carry_member("dimensions", "passed on; a model that cannot do it fails"),
-    _carry_member("encoding_format", "float or base64"),
-    *_note_members("user"),
-)
-"""Members of ``POST /v1/embeddings``."""
-
-
 def collect_unused_members(body: Mapping[str, Any], table: tuple[DialectMember, ...]) -> tuple[str, ...]:
     """Return the names of members without effect, unknown ones too; raise ``Failure`` if a member is refused."""
     known = {member.name: member for member in table}

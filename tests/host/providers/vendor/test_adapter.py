@@ -1,17 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 
 import pytest
 from pydantic_ai import exceptions as theirs
 
-from antiphon.errors import ConfigError
-from antiphon.host.model_catalogue import Model, ModelCatalogue
-from antiphon.host.models.models import Models
+from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.base import ProviderFailure, Usage
-from antiphon.host.providers.persistence import RetryPatience
-from antiphon.host.providers.vectors import EmbeddingParams, pack_vectors
 from antiphon.host.providers.vendor.adapter import Vendor, convert_failure
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import ToolChoice
@@ -293,79 +288,6 @@ async def test_an_error_instead_of_a_stream_is_told_as_any(vendor):
         with pytest.raises(ProviderFailure) as caught:
             await streamed(vendor, site, Listening())
     assert (caught.value.kind, caught.value.charged) == ("rate-limit", False)
-
-
-# --- embeddings -------------------------------------------------------------------------------------------------------
-
-EMBEDDER = SimpleNamespace(problem=lambda seen: None if seen.path == "/v1/embeddings" else "no such path")
-
-
-def vectors(*values: float, tokens: int | None = 3) -> dict:
-    """Answer with a vector of one number for each value."""
-    data = [{"object": "embedding", "index": at, "embedding": [value]} for at, value in enumerate(values)]
-    usage = None if tokens is None else {"prompt_tokens": tokens, "total_tokens": tokens}
-    return {"object": "list", "data": data, "model": "vectors-1", "usage": usage}
-
-
-def embedder(site, **more) -> Models:
-    """Make the models of a user who has one for embeddings."""
-    address = f"{site.url}/v1"
-    model = Model(name="mine", provider="openai-compatible", model="any", base_url=address, embeddings=True, **more)
-    return Models(ModelCatalogue((model,)), {}, patience=RetryPatience(first_wait=0.0))
-
-
-async def test_vectors_come_back():
-    """Packed, with what they took; the service gets texts and dimensions, and no account of another one."""
-    async with serving(EMBEDDER, vectors(0.5, -2.0)) as site:
-        models = embedder(site)
-        made = await models.embed(EmbeddingParams.of(["a", "b"], model="hint", dimensions=1))
-        await models.aclose()
-    assert (made.vectors, made.model, made.usage) == (pack_vectors([[0.5], [-2.0]]), "vectors-1", Usage(input_tokens=3))
-    sent = site.seen[0].body
-    assert (sent["input"], sent["model"], sent["dimensions"]) == (["a", "b"], "any", 1)
-    assert "openai-organization" not in site.seen[0].headers
-
-
-async def test_many_texts_are_sent_in_portions_and_a_busy_service_is_asked_again():
-    """Each portion by itself; the usage is that of all."""
-    whole, rest = vectors(*range(64)), vectors(7.0, tokens=1)
-    async with serving(EMBEDDER, whole, failing(429), rest) as site:
-        models = embedder(site)
-        made = await models.embed(EmbeddingParams.of([f"text {at}" for at in range(65)]))
-        await models.aclose()
-    assert (len(made.vectors), made.vectors[64], made.usage) == (65, pack_vectors([[7.0]])[0], Usage(input_tokens=4))
-    assert [len(seen.body["input"]) for seen in site.seen] == [64, 1, 1]
-
-
-async def test_failure_after_a_portion_is_charged():
-    """What came before it was paid for. What a service answers wrongly is no vector."""
-    several = EmbeddingParams.of(["x"] * 65)
-    for answers, params, kind, is_charged in (
-        ((failing(401),), several, "auth", False),
-        ((vectors(*range(64)), failing(401)), several, "auth", True),
-        ((vectors(1.0),), EmbeddingParams.of(["a", "b"]), "invalid", True),
-        ((text("no JSON"),), EmbeddingParams.of(["a"]), "invalid", True),
-    ):
-        async with serving(EMBEDDER, *answers) as site:
-            models = embedder(site)
-            with pytest.raises(ProviderFailure) as failed:
-                await models.embed(params)
-            await models.aclose()
-        assert (failed.value.kind, failed.value.charged) == (kind, is_charged)
-
-
-async def test_model_does_only_what_it_is_for():
-    """A model for embeddings answers nothing, and another one makes none; nor does a vendor without OpenAI's form."""
-    other = Vendor(Model(name="mine", provider="openai", model="gpt-4o"), KEY)
-    vectorial = Vendor(Model(name="mine", provider="openai", model="text-embedding-3-small", embeddings=True), KEY)
-    with pytest.raises(ProviderFailure, match="makes no embeddings"):
-        await other.embed(EmbeddingParams.of(["a"]))
-    with pytest.raises(ProviderFailure, match="makes embeddings only"):
-        await vectorial.generate(request("Hello"))
-    await other.aclose()
-    await vectorial.aclose()
-    with pytest.raises(ConfigError, match="not offered"):
-        Vendor(Model(name="mine", provider="google", model="gemini-embedding-001", embeddings=True), KEY)
 
 
 @pytest.mark.parametrize(

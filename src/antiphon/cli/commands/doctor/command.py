@@ -34,7 +34,6 @@ from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import Usage, missing_key
 from antiphon.host.providers.persistence import RetryPatience
-from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.content import TextContent
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.revisions import find_revision
@@ -210,9 +209,6 @@ async def _ask_model(model: Model, environ: Mapping[str, str]) -> DoctorFinding:
 
 async def _try_model(models: Models, model: Model) -> tuple[str, Usage | None]:
     """Use a model once; return what it did, and what that took."""
-    if model.embeddings:
-        made = await models.embed(EmbeddingParams.of([_QUESTION]), model=model.name)
-        return f"made a vector of {len(made.vectors[0]) // 4} numbers", made.usage
     message = SamplingMessage(role="user", content=TextContent(text=_QUESTION))
     request = CreateMessageRequestParams(messages=[message], max_tokens=_MOST_TOKENS)
     answer = await models.generate(request, model=model.name)

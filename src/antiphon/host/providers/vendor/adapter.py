@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import httpx2
 from pydantic_ai import exceptions as theirs
 from pydantic_ai.direct import model_request, model_request_stream
-from pydantic_ai.embeddings import EmbeddingModel, EmbeddingSettings
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
     ModelMessage,
@@ -36,8 +35,7 @@ from pydantic_ai.settings import ModelSettings
 
 from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import Model
-from antiphon.host.providers.base import Completion, FailureKind, Growth, ProviderFailure, Usage, key_variables
-from antiphon.host.providers.vectors import Embedded, EmbeddingParams, pack_vectors
+from antiphon.host.providers.base import Completion, FailureKind, Growth, ProviderFailure, key_variables
 from antiphon.host.providers.vendor.translation import convert_completion, convert_request
 from antiphon.wire.sampling import CreateMessageRequestParams
 
@@ -51,13 +49,10 @@ _ANTHROPIC = "https://api.anthropic.com"
 _GOOGLE = "https://generativelanguage.googleapis.com"
 
 
-_Made = TypeVar("_Made")
+class Connected(NamedTuple):
+    """A model and its client, which must be closed."""
 
-
-class Connected(NamedTuple, Generic[_Made]):
-    """A model, or one for embeddings, and its client, which must be closed."""
-
-    model: _Made
+    model: TheirModel
     client: httpx2.AsyncClient
 
     async def aclose(self) -> None:
@@ -68,20 +63,14 @@ class Connected(NamedTuple, Generic[_Made]):
             _close_google(theirs)
 
 
-def connect_model(model: Model, key: str | None) -> Connected[TheirModel]:
+def connect_model(model: Model, key: str | None) -> Connected:
     """Make a client for a model, sending nothing; raise ``ConfigError`` if its key or a package is missing."""
-    return _connect_client(model, key, _MAKERS.get(model.provider, _make_other))
-
-
-def _connect_client(
-    model: Model, key: str | None, make: Callable[[Model, str | None, httpx2.AsyncClient], _Made]
-) -> Connected[_Made]:
     if key is None and (variables := key_variables(model)):
         # Without a key, the vendor's library would take any key from the environment.
         raise ConfigError(f"{model.name}: the environment has no {' or '.join(variables)}")
     client = _make_client()
     try:
-        return Connected(make(model, key, client), client)
+        return Connected(_MAKERS.get(model.provider, _make_other)(model, key, client), client)
     except ImportError as error:
         # This message only names the package and how to install it.
         raise ConfigError(f"{model.name}: {error}") from None
@@ -105,34 +94,25 @@ def _make_client() -> httpx2.AsyncClient:
 
 def _make_openai(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
     from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
 
     if model.base_url is not None and not _is_of(model.base_url, "openai.com"):
         return _make_compatible(model, key, client)
-    return OpenAIChatModel(model.model, provider=_openai_itself(model, key, client))
-
-
-def _openai_itself(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirProvider[Any]:
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    return OpenAIProvider(base_url=model.base_url or _OPENAI, api_key=key, http_client=client)
+    provider = OpenAIProvider(base_url=model.base_url or _OPENAI, api_key=key, http_client=client)
+    return OpenAIChatModel(model.model, provider=provider)
 
 
 def _make_compatible(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
     from pydantic_ai.models.openai import OpenAIChatModel
-
-    provider = _compatible_service(model, key, client)
-    # All such services know "max_tokens"; some ignore the newer name, and so would ignore the limit.
-    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
-    return OpenAIChatModel(model.model, provider=provider, profile=profile)
-
-
-def _compatible_service(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirProvider[Any]:
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     if model.base_url is None:
         raise ConfigError(f"{model.name}: {model.provider!r} needs a base_url")
     client.event_hooks = {**client.event_hooks, "request": [_without_account]}
-    return OpenAICompatibleProvider("openai-compatible", base_url=model.base_url, api_key=key, http_client=client)
+    provider = OpenAICompatibleProvider("openai-compatible", base_url=model.base_url, api_key=key, http_client=client)
+    # All such services know "max_tokens"; some ignore the newer name, and so would ignore the limit.
+    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+    return OpenAIChatModel(model.model, provider=provider, profile=profile)
 
 
 async def _without_account(request: httpx2.Request) -> None:
@@ -171,30 +151,6 @@ def _other_service(name: str, model: Model, key: str | None, client: httpx2.Asyn
     return made(api_key=key, http_client=client, **address)
 
 
-def _make_embedder(model: Model, key: str | None, client: httpx2.AsyncClient) -> EmbeddingModel:
-    """Make a model for embeddings of OpenAI, or of a service that speaks as OpenAI does."""
-    from openai import AsyncOpenAI
-    from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
-
-    if model.provider in _OTHERWISE:
-        raise ConfigError(
-            f"{model.name}: embeddings of {model.provider!r} are not offered; use an address that speaks as OpenAI "
-            'does, with "openai-compatible" and a base_url'
-        )
-    if model.provider == "openai" and (model.base_url is None or _is_of(model.base_url, "openai.com")):
-        service = _openai_itself(model, key, client)
-    elif model.provider in ("openai", "openai-compatible"):
-        service = _compatible_service(model, key, client)
-    else:
-        service = _other_service(model.provider, model, key, client)
-    theirs = service.client
-    if not isinstance(theirs, AsyncOpenAI):
-        raise TypeError
-    # ``persistence`` retries, and knows the deadline and the reservation.
-    theirs.max_retries = 0
-    return OpenAIEmbeddingModel(model.model, provider=service)
-
-
 def _close_google(theirs: Any) -> None:
     """Close Google's client completely: its part for blocking calls, and its hook to close itself again.
 
@@ -212,8 +168,6 @@ def _is_closed() -> None:
     raise RuntimeError("this client is closed")
 
 
-_OTHERWISE = ("anthropic", "cohere", "gemini", "google")
-"""Providers whose own interface is not OpenAI's."""
 _Maker = Callable[[Model, str | None, httpx2.AsyncClient], TheirModel]
 _MAKERS: dict[str, _Maker] = {
     "openai": _make_openai,
@@ -259,9 +213,6 @@ async def _limit_response(response: httpx2.Response) -> None:
     response.stream = _Bounded(response.stream)
 
 
-_LONGEST_NAME = 200
-"""Most characters of a model's name that are passed on, as for answers."""
-
 # The first match counts; each entry is more specific than those below it.
 _KINDS: tuple[tuple[type[BaseException], FailureKind, str], ...] = (
     (theirs.ModelRateLimitError, "rate-limit", "too many requests"),
@@ -295,17 +246,17 @@ class Vendor:
     def __init__(self, model: Model, key: str | None, *, ready: TheirModel | None = None) -> None:
         """Make the client as ``connect_model`` does; send nothing. ``ready`` is asked instead, and stays open."""
         self._model = model
-        self._connected = None if model.embeddings or ready else connect_model(model, key)
-        self._asked = self._connected.model if self._connected else ready
-        self._embedder = _connect_client(model, key, _make_embedder) if model.embeddings else None
+        self._connected: Connected | None = None
+        if ready is None:
+            self._connected = connect_model(model, key)
+            ready = self._connected.model
+        self._asked = ready
 
     async def generate(self, params: CreateMessageRequestParams, growth: Growth | None = None) -> Completion:
         """Ask once; ``growth`` is told of the text while it comes. Cancelling closes the connection.
 
         Every error is a ``ProviderFailure`` whose text contains nothing that was received.
         """
-        if self._asked is None:
-            raise ProviderFailure("unsupported", f"{self._model.name} makes embeddings only")
         # Converted outside of the ``try`` below, so that a mistake of ours is not taken for one of the
         # vendor's.
         messages, settings, parameters, names = convert_request(params, self._model)
@@ -352,31 +303,10 @@ class Vendor:
             raise ProviderFailure("invalid", f"{self._model.provider}: the stream ended before the answer did")
         return response
 
-    async def embed(self, params: EmbeddingParams) -> Embedded:
-        """Ask once for the vectors of some texts; cancelling and errors are as for ``generate``."""
-        if self._embedder is None:
-            raise ProviderFailure("unsupported", f"{self._model.name} makes no embeddings")
-        texts, wanted = params.texts, params.dimensions
-        settings = EmbeddingSettings() if wanted is None else EmbeddingSettings(dimensions=wanted)
-        try:
-            found = await self._embedder.model.embed(texts, input_type="document", settings=settings)
-        except Exception as error:
-            # A boundary to code of others, as in ``generate``.
-            raise convert_failure(error, self._model) from None
-        if len(found.embeddings) != len(texts):
-            raise ProviderFailure("invalid", f"{self._model.provider}: not as many vectors as texts")
-        used = found.usage.input_tokens
-        return Embedded(
-            vectors=pack_vectors(found.embeddings),
-            model=(found.model_name or self._model.model)[:_LONGEST_NAME],
-            usage=Usage(input_tokens=used) if used > 0 else None,
-        )
-
     async def aclose(self) -> None:
         """Close the connections."""
-        for connected in (self._connected, self._embedder):
-            if connected is not None:
-                await connected.aclose()
+        if self._connected is not None:
+            await self._connected.aclose()
 
 
 class _Coming:
