@@ -269,7 +269,7 @@ def _make_decision(question: Question, action: str, form: DecisionForm, now: flo
         case "edit" if isinstance(item, review.ReviewItem):
             return read_edit(form, item)
         case "regenerate":
-            return review.Regenerate(model=form("model") or None, beside=form("beside") == "true")
+            return review.Regenerate(model=form("model") or None)
         case "answer":
             return read_answer(form)
         case "deny":

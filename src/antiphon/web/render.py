@@ -21,7 +21,6 @@ from antiphon.host.checks.risk import has_spots, list_spots
 from antiphon.host.checks.visible import inert_line, make_inert
 from antiphon.host.review.diff import format_json, make_editable, split_changed_words
 from antiphon.host.review.review import USUAL
-from antiphon.host.review.summary import figures_text
 
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
@@ -55,7 +54,7 @@ def make_environment() -> Environment:
         when=_format_when,
         iso=_format_iso,
     )
-    pointing: dict[str, Any] = {"list_spots": list_spots, "has_spots": has_spots, "figures": figures_text}
+    pointing: dict[str, Any] = {"list_spots": list_spots, "has_spots": has_spots}
     pointing |= {"beside": split_changed_words}
     pointing |= {"unloaded": _count_unloaded, "typed": _write_editable}
     cast("dict[str, Any]", made.globals).update(icon=_icon, usual=USUAL)

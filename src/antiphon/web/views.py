@@ -259,8 +259,7 @@ async def send_media(site: Site, request: Request) -> Response:
         return PlainTextResponse("", 404)
     if not isinstance(found.item, ReviewItem):
         return PlainTextResponse("", 404)
-    rival = None if found.item.rival is None else found.item.rival.result
-    result = {"answer": found.item.result, "rival": rival}.get(request.path_params["of"])
+    result = found.item.result if request.path_params["of"] == "answer" else None
     held = list(list_binaries(found.item.params if result is None else result))
     number: int = request.path_params["number"]
     if number >= len(held) or not held[number].playable:
@@ -351,7 +350,6 @@ def _list_texts(shown: Shown) -> Iterator[tuple[str, Whole]]:
             yield f"tools-{at}", Whole(text=format_json(tool))
     yield from _list_parts("request", shown.turns)
     yield from _list_parts("answer", () if shown.answer is None else (shown.answer,))
-    yield from _list_parts("rival", () if shown.rival is None else (shown.rival,))
 
 
 def _list_parts(of: str, turns: Sequence[MessageTurn]) -> Iterator[tuple[str, Whole]]:

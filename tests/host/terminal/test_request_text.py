@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from antiphon.host.checks.risk import assess_risks
-from antiphon.host.review.review import Figures, ReviewItem, Rival, ToolItem
+from antiphon.host.review.review import ReviewItem, ToolItem
 from antiphon.host.review.summary import load_texts
 from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.request_text import show_address, show_request, show_result, show_tool
@@ -194,33 +194,6 @@ def test_an_answer_is_shown_whole():
     assert "An⟦U+200B⟧swer" in text
     assert "model m1" in text
     assert "cannot be seen" in text
-
-
-def test_a_second_answer_is_shown_below_the_first():
-    """Whole, with what it took; where there is none, why."""
-    answer = CreateMessageResult(role="assistant", content=TextContent(text="first"), model="m", stop_reason="endTurn")
-    took = Figures(model="dear", money=100_000_000, seconds=2.04)
-    other = msgspec.structs.replace(answer, content=TextContent(text="A\u202e second"))
-    asked = request()
-    for rival, wanted in (
-        (
-            Rival(figures=took, result=other),
-            ["The second answer", "dear · $0.10 · 2.0 s", "A\u27e6U+202E\u27e7 second"],
-        ),
-        (Rival(figures=took, why="budget"), ["There is no second answer: the budget is used up."]),
-    ):
-        item = ReviewItem(
-            origin=origin(),
-            params=asked,
-            received=asked,
-            provider="p",
-            choices=CHOICES,
-            result=answer,
-            figures=took,
-            rival=rival,
-        )
-        shown = "\n".join(show_result(item, answer, Layout(columns=100)))
-        assert all(text in shown for text in ["first", *wanted]), shown
 
 
 def test_an_address_is_shown_whole():

@@ -316,8 +316,6 @@ class Case:
     """The review whose decision is to be carried out."""
     became: Outcome | None = None
     """What became of the ask in the end, if it got no answer."""
-    answerer: str | None = None
-    """The model whose answer a person chose, if two models answered."""
     labels: str | None = None
     """The labels that a person gave the tool, as they are stored."""
     is_own = False

@@ -160,12 +160,10 @@ _CHARACTERS_PER_TOKEN = 32
 """More than any real text has on average: bounds what flows from a service that ignores ``max_tokens``."""
 
 
-def choose_growth(
-    case: Case, params: CreateMessageRequestParams, shown: Growth | None, *, alone: bool
-) -> Growth | None:
+def choose_growth(case: Case, params: CreateMessageRequestParams, shown: Growth | None) -> Growth | None:
     """Return what receives the answer while it comes: the program that asked, if it may, and those who look."""
     desk, sink = case.desk, case.flow
-    may = alone and desk.review_response == "never" and desk.redaction.response != "block"
+    may = desk.review_response == "never" and desk.redaction.response != "block"
     if sink is None or not may or not isinstance(desk.provider, Streaming):
         return shown
     return Flow(sink, params.max_tokens * _CHARACTERS_PER_TOKEN, shown, masks=desk.redaction.response != "allow")

@@ -8,12 +8,11 @@ describes, and before anything is sent.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
 
-from antiphon.errors import InternalError, InvalidParams, Rejected
+from antiphon.errors import InvalidParams, Rejected
 from antiphon.host.checks.ask_limits import Pass
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.checks.risk import Risk, risks_of
@@ -26,18 +25,7 @@ from antiphon.host.pipeline.growth import choose_growth, watch_growth
 from antiphon.host.providers.base import Completion, completion_of, text_answer
 from antiphon.host.review.given_grants import Grant
 from antiphon.host.review.question import PENDING
-from antiphon.host.review.review import (
-    Answer,
-    Approve,
-    Choice,
-    Edit,
-    ElicitItem,
-    Figures,
-    Regenerate,
-    ReviewItem,
-    Rival,
-    digest,
-)
+from antiphon.host.review.review import Answer, Approve, Choice, Edit, ElicitItem, Regenerate, ReviewItem, digest
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
@@ -48,8 +36,6 @@ MAX_ANSWERS = 20
 """Most answers that a person may have generated for one request."""
 _IN_PERSON: frozenset[Choice] = frozenset({"deny", "answer"})
 _BY_PROVIDER: frozenset[Choice] = frozenset({"deny", "answer", "approve", "edit", "grant"})
-_SPARED = frozenset({"failed", "budget", "limit", "secret", "no-model"})
-"""Reasons why a second answer may be missing while the first one can still be used."""
 _OF_ANSWERS: frozenset[Choice] = frozenset({"deny", "answer", "approve", "regenerate"})
 
 
@@ -58,15 +44,6 @@ class _Cleared(msgspec.Struct, frozen=True, kw_only=True):
 
     params: CreateMessageRequestParams
     digest: str
-    beside: str | None = None
-    """A second model that is to answer it as well; ``None`` for none."""
-
-
-class _Made(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer, with its model, cost and duration."""
-
-    result: CreateMessageResult
-    figures: Figures
 
 
 async def answer_sampling(desk: Desk, received: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
@@ -91,7 +68,7 @@ async def complete_sampling(
     case = Case(desk, origin, SAMPLING)
     case.flow = flow
     result = await stages.conclude_ask(case, _run_sampling(case, received))
-    return Completion(result=result, usage=case.usage, by=case.answerer or case.chosen.model)
+    return Completion(result=result, usage=case.usage, by=case.chosen.model)
 
 
 async def answer_elicitation(desk: Desk, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
@@ -150,7 +127,7 @@ async def _run_sampling(case: Case, received: CreateMessageRequestParams) -> Cre
         case.desk.gate.leave(entered)
     # The server may have been blocked while the model answered; the answer is then not sent.
     await stages.refuse_blocked(case)
-    case.note("answered", digest=digest(outcome), model=case.answerer, content=await case.content(outcome))
+    case.note("answered", digest=digest(outcome), content=await case.content(outcome))
     return outcome
 
 
@@ -172,8 +149,8 @@ async def _answer_admitted(
         )
     if isinstance(outcome, CreateMessageResult):
         return outcome
-    made = await _time_completion(case, outcome)
-    return await _response_reviewed(case, outcome.params, made, entered, beside=outcome.beside)
+    result = await _generate_answer(case, outcome)
+    return await _response_reviewed(case, outcome.params, result, entered)
 
 
 async def _answer_own_request(
@@ -270,7 +247,7 @@ async def _by_review(
             if approval.scope != "once" and digest(params) == shown:
                 grant = Grant.give(params, case.origin, approval.scope, approval.terms, case.chosen)
                 await case.desk.grants.add(grant)
-            return _Cleared(params=params, digest=shown, beside=approval.beside)
+            return _Cleared(params=params, digest=shown)
         case _ if lacking is not None:
             raise reserve.no_model(case, lacking)
         case _:
@@ -296,7 +273,7 @@ async def _generate_answer(case: Case, cleared: _Cleared) -> CreateMessageResult
 async def _complete_cleared(case: Case, cleared: _Cleared) -> Completion:
     provider = case.desk.provider
     async with watch_growth(case) as shown:
-        growth = choose_growth(case, cleared.params, shown, alone=cleared.beside is None)
+        growth = choose_growth(case, cleared.params, shown)
         completing = completion_of(
             provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks, growth=growth
         )
@@ -304,50 +281,31 @@ async def _complete_cleared(case: Case, cleared: _Cleared) -> Completion:
         return await watch_completion(limited, provider, cleared.params, case.chosen.model)
 
 
-async def _time_completion(case: Case, cleared: _Cleared) -> _Made:
-    """Run stage 8, and take the time."""
-    began = time.monotonic()
-    result = await _generate_answer(case, cleared)
-    return _Made(result=result, figures=_collect_figures(case, began))
-
-
-def _collect_figures(case: Case, began: float) -> Figures:
-    model = case.chosen.model or case.desk.provider.name
-    return Figures(model=model, money=case.cost, seconds=time.monotonic() - began)
-
-
 async def _response_reviewed(
-    case: Case, params: CreateMessageRequestParams, made: _Made, entered: Pass, *, beside: str | None
+    case: Case, params: CreateMessageRequestParams, result: CreateMessageResult, entered: Pass
 ) -> CreateMessageResult:
-    """Run stage 9. Returns the answer unchanged, or as the person rewrote it; of two, the one the person chose."""
-    rival = None if beside is None else await _ask_rival(case, params, beside)
+    """Run stage 9. Returns the answer unchanged, or as the person rewrote it."""
     for _ in range(MAX_ANSWERS):
-        risks = await _assess_answer(case, params, made.result, compared=rival is not None)
+        risks = await _assess_answer(case, params, result)
         if risks is None:
-            return made.result
+            return result
         await case.settle()
-        decision = await stages.decided(case, _to_release(case, params, made, risks, rival), entered)
+        decision = await stages.decided(case, _to_release(case, params, result, risks), entered)
         match decision:
-            case Answer(result=result):
-                return _check_answer(case, result, params)
-            case Regenerate(beside=True, model=model):
-                rival = await _ask_rival(case, params, model)
+            case Answer(result=written):
+                return _check_answer(case, written, params)
             case Regenerate(model=model):
                 await reserve.hold_reservation(case, params, model)
-                made, rival = await _time_completion(case, _Cleared(params=params, digest=digest(params))), None
-            case Approve(digest=shown) if shown == digest(made.result):
-                case.answerer = made.figures.model if rival is not None else None
-                return made.result
-            case Approve(digest=shown) if rival is not None and rival.result and shown == digest(rival.result):
-                case.answerer = rival.figures.model
-                return rival.result
+                result = await _generate_answer(case, _Cleared(params=params, digest=digest(params)))
+            case Approve(digest=shown) if shown == digest(result):
+                return result
             case _:
                 raise case.refusal("changed")
     raise case.refusal("limit", "answers")
 
 
 def _to_release(
-    case: Case, params: CreateMessageRequestParams, made: _Made, risks: tuple[Risk, ...], rival: Rival | None
+    case: Case, params: CreateMessageRequestParams, result: CreateMessageResult, risks: tuple[Risk, ...]
 ) -> ReviewItem:
     return ReviewItem(
         origin=case.origin,
@@ -356,50 +314,19 @@ def _to_release(
         provider=case.desk.provider.name,
         choices=_OF_ANSWERS,
         risks=risks,
-        result=made.result,
+        result=result,
         expires_in=case.expires_in,
         model=case.chosen.model,
         models=case.chosen.others,
         prices=case.chosen.known_prices,
-        figures=made.figures if rival is not None else None,
-        rival=rival,
     )
 
 
-async def _ask_rival(case: Case, params: CreateMessageRequestParams, model: str | None) -> Rival:
-    """Have a second model answer the same request. If it fails, the first answer can still be used.
-
-    Raises:
-        Rejected: the server was blocked meanwhile, or what was approved is not there any more.
-    """
-    await case.settle()
-    first, began = case.chosen, time.monotonic()
-    try:
-        await reserve.hold_reservation(case, params, model)
-        result = await _generate_answer(case, _Cleared(params=params, digest=digest(params)))
-        risks = await case.scan_message(risks_of(params, case.origin, result))
-        rival = Rival(figures=_collect_figures(case, began), result=result, risks=risks)
-    except (InternalError, Rejected) as error:
-        why = str(error.data["reason"]) if isinstance(error, Rejected) else "failed"
-        if why not in _SPARED:
-            raise
-        rival = Rival(
-            figures=msgspec.structs.replace(_collect_figures(case, began), money=None, model=model or ""), why=why
-        )
-        await case.finish()
-    await case.settle()
-    case.chosen = first
-    return rival
-
-
 async def _assess_answer(
-    case: Case, params: CreateMessageRequestParams, result: CreateMessageResult, *, compared: bool
+    case: Case, params: CreateMessageRequestParams, result: CreateMessageResult
 ) -> tuple[Risk, ...] | None:
-    """Return the risks of an answer that is to be reviewed; ``None`` if it is not reviewed.
-
-    ``compared``: a person is to choose between it and another one.
-    """
-    mode = "always" if compared else case.desk.review_response
+    """Return the risks of an answer that is to be reviewed; ``None`` if it is not reviewed."""
+    mode = case.desk.review_response
     if mode == "never":
         return None
     risks = await case.scan_message(risks_of(params, case.origin, result))

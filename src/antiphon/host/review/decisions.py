@@ -108,9 +108,7 @@ def read_approval(form: DecisionForm, now: float, usual: review.Terms = review.U
     if scope is None:
         raise InvalidInput("problem.form")
     if scope == "once":
-        return review.Approve(
-            digest=form("digest"), model=form("model") or None, beside=form("beside") or None, labels=_read_labels(form)
-        )
+        return review.Approve(digest=form("digest"), model=form("model") or None, labels=_read_labels(form))
     if form("unbounded") != "true" and not any(name in form for name in _BOUNDS):
         # A script, or a form without these fields, has not decided about bounds.
         return review.Approve(digest=form("digest"), scope=scope, terms=usual, model=form("model") or None, when=when)

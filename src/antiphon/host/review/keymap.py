@@ -67,7 +67,6 @@ def _make_other_key(action: str, *keys: str, place: Place = "anywhere", on: froz
 
 KEYMAP: tuple[Key, ...] = (
     _make_decision_key("approve", "a", permits=True),
-    _make_decision_key("second", "2", frozenset({"response"}), permits=True, on=_PAGE),
     _make_decision_key("edit", "e", _TEXTS),
     _make_decision_key("deny", "d"),
     _make_decision_key("reason", "r"),
@@ -176,8 +175,6 @@ def _list_lacking(shown: Shown) -> Iterator[str]:
     if shown.kind == "elicitation":
         return
     allowed = shown.choices
-    if shown.rival is None:
-        yield "second"
     if "approve" not in allowed:
         yield from ("approve", "alike")
     if "edit" not in allowed and not (shown.answer is not None and "answer" in allowed):

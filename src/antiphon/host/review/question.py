@@ -175,10 +175,8 @@ def check(item: AnyItem, decision: review.Decision | ElicitResult) -> None:
 
 
 def _check_shown(item: review.ReviewItem | review.ToolItem, decision: review.Decision) -> None:
-    result = item.result
-    rival = item.rival.result if isinstance(item, review.ReviewItem) and item.rival is not None else None
-    shown = [each for each in (item.params if result is None else result, rival) if each is not None]
-    if isinstance(decision, review.Approve) and decision.digest not in map(review.digest, shown):
+    shown = item.params if item.result is None else item.result
+    if isinstance(decision, review.Approve) and decision.digest != review.digest(shown):
         raise Mismatch("what was approved is not what is kept")
     if isinstance(decision, review.Approve) and decision.when is not None:
         if not isinstance(item, review.ToolItem) or decision.scope == "once":
@@ -191,17 +189,6 @@ def _check_shown(item: review.ReviewItem | review.ToolItem, decision: review.Dec
     offered = (item.model, *item.models) if isinstance(item, review.ReviewItem) else ()
     if model is not None and model not in offered:
         raise Mismatch(f"{model} is not among the models to choose from")
-    beside = decision.beside if isinstance(decision, review.Approve) else None
-    if beside is not None and (beside not in offered or beside == (model or _model(item))):
-        raise Mismatch(f"{beside} is not among the models for a second answer")
-    if beside is not None and (
-        result is not None or (isinstance(decision, review.Approve) and decision.scope != "once")
-    ):
-        raise Mismatch("two models are compared for one request, before it is answered")
-
-
-def _model(item: review.ReviewItem | review.ToolItem) -> str | None:
-    return item.model if isinstance(item, review.ReviewItem) else None
 
 
 def _check_form(item: review.ElicitItem, result: ElicitResult) -> None:

@@ -65,26 +65,6 @@ UNBOUNDED = Terms(unbounded=True)
 """No bounds, by explicit choice."""
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """The model, cost and duration of an answer."""
-
-    model: str
-    """The name of the model that answered, as the user calls it."""
-    money: int | None = None
-    """Nano-dollars; ``None`` if the price is not known."""
-    seconds: float = 0.0
-
-
-class Rival(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of a second model to the same request, or why there is none."""
-
-    figures: Figures
-    result: CreateMessageResult | None = None
-    risks: tuple[Risk, ...] = ()
-    why: str = ""
-    """If there is no result: ``"failed"``, or the reason of the refusal, such as ``"budget"``."""
-
-
 class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     """One sampling request that waits for a person."""
 
@@ -114,10 +94,6 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     """The models tried in this order if the chosen one fails. An approval covers them too."""
     prices: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """The prices of all these models, as plain data and as far as they are known; see ``most_of``."""
-    figures: Figures | None = None
-    """Model, cost and duration of the answer under review, if there is a second one beside it."""
-    rival: Rival | None = None
-    """The answer of a second model, to be chosen instead of ``result``."""
 
 
 class ToolItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,9 +145,6 @@ class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
     """Bounds of the grant that a wider scope creates; the usual ones if it names none, see ``Terms``."""
     model: str | None = None
     """One of ``item.models``, to answer instead of the chosen one."""
-    beside: str | None = None
-    """A second one of ``item.models``, to answer the same request as well: both answers are shown before one of them is
-    sent. Only for a request, and only once."""
     ticket: Ticket | None = None
     undone: Undone = ()
     by: str | None = None
@@ -236,8 +209,6 @@ class Regenerate(msgspec.Struct, frozen=True, kw_only=True, tag="regenerate"):
 
     model: str | None = None
     """One of ``item.models``; ``None`` for the same one."""
-    beside: bool = False
-    """Keep the present answer, and show the new one beside it."""
     ticket: Ticket | None = None
     undone: Undone = ()
 

@@ -78,10 +78,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[MessageTurn, ...] = ()
     answer: MessageTurn | None = None
     answer_text: str = ""
-    rival: MessageTurn | None = None
-    """The answer of a second model, beside ``answer``."""
-    rival_digest: str = ""
-    """What a decision for the second answer names."""
     changes: tuple[DiffLine, ...] | None = ()
     facts: tuple[tuple[str, str], ...] = ()
     item: ReviewItem | None = None
@@ -110,7 +106,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def texts(self) -> list[str]:
         """The texts that a decision lets pass; for an answer, those of the answer alone."""
-        shown = [turn for turn in (self.answer, self.rival) if turn is not None] or self.turns
+        shown = self.turns if self.answer is None else (self.answer,)
         parts = [part.text for turn in shown for part in turn.parts]
         if self.answer is not None or self.params is None:
             return [*parts, self.message, self.arguments, self.tool_description, self.tool, self.tool_result]
@@ -242,12 +238,9 @@ def _show_sampling(shown: Shown, item: ReviewItem) -> Shown:
     )
     if result is None:
         return shown
-    second = None if item.rival is None else item.rival.result
     numbers = count()
     return msgspec.structs.replace(
         shown,
-        rival=None if second is None or item.rival is None else turn_of(second, count(), "", item.rival.risks),
-        rival_digest="" if second is None else digest(second),
         digest=digest(result),
         raw=format_json(result),
         answer=turn_of(result, numbers, "", item.risks),

@@ -25,7 +25,7 @@ from antiphon.host.checks.risk import Risk
 from antiphon.host.checks.visible import replace_hidden
 from antiphon.host.review.diff import format_json
 from antiphon.host.review.question import Outcome, Question
-from antiphon.host.review.review import ElicitItem, Figures, ReviewItem, ToolItem
+from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.wire.content import TextContent, ToolResultContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin, OriginTask
@@ -74,14 +74,6 @@ def host_of(url: str) -> str:
     except ValueError:
         return ""
     return f"{parts.hostname or ''}{'' if port is None else f':{port}'}"
-
-
-def figures_text(figures: Figures | None, words: Texts) -> str:
-    """Say in one line who answered, for how much, and how long it took. Not inert."""
-    if figures is None:
-        return ""
-    cost = words("rival.unpriced") if figures.money is None else format_dollars(figures.money)
-    return " · ".join([figures.model, cost, words("rival.seconds", n=f"{figures.seconds:.1f}")])
 
 
 def format_time_left(seconds: float, words: Texts) -> str:

@@ -17,7 +17,7 @@ from antiphon.host.checks.risk import Risk
 from antiphon.host.review import summary
 from antiphon.host.review.definitions import changes_of
 from antiphon.host.review.diff import DiffLine, compact, format_json
-from antiphon.host.review.review import ElicitItem, ReviewItem, Rival, ToolItem
+from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.terminal.console import Layout
 from antiphon.wire import content
 from antiphon.wire.common import CONFIRMS
@@ -75,20 +75,7 @@ def show_result(
     yield from _draw_risks(item.risks, layout, words)
     yield from _draw_blocks(result.blocks, layout, words, 0)
     yield from _draw_other_members(result, layout, words, 0)
-    if item.rival is not None:
-        yield from _draw_rival(item.rival, layout, words)
     yield from _draw_who(item.origin, layout, words)
-
-
-def _draw_rival(rival: Rival, layout: Layout, words: summary.Texts) -> Iterator[str]:
-    yield layout.title(words("rival.title"))
-    yield from layout.labelled(words("show.from"), summary.figures_text(rival.figures, words))
-    if rival.result is None:
-        yield from layout.labelled("", words("rival.none", why=words(f"rival.why.{rival.why}")))
-        return
-    yield from _draw_risks(rival.risks, layout, words)
-    yield from _draw_blocks(rival.result.blocks, layout, words, 0)
-    yield from _draw_other_members(rival.result, layout, words, 0)
 
 
 def show_tool(item: ToolItem, layout: Layout, words: summary.Texts = ENGLISH) -> Iterator[str]:
