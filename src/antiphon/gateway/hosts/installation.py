@@ -2,10 +2,7 @@
 
 What is replaced is kept twice: as a backup of the whole file, and as the list of servers that the gateway serves from
 then on (in the ``mcpServers`` form, in the user's configuration folder). Only the user can read both files (mode 0600),
-because entries hold keys.
-
-Sources of the table of hosts, read in November 2026: the documentation of each host, and the tables of ToolHive
-(``pkg/client/config.go``) and add-mcp (``src/agents.ts``), two installers that write the same files.
+because entries hold keys. The table of hosts is ``hosts.toml``.
 """
 
 from __future__ import annotations
@@ -316,18 +313,13 @@ def _write_file(path: Path, data: bytes, *, private: bool = False) -> None:
 
 
 class HostFile(Struct, frozen=True, kw_only=True):
-    """Where a host keeps its servers, and in which form."""
+    """Where a host keeps its servers, and in which form; ``hosts.toml`` explains the members."""
 
     title: str
-    """The host's name, for people."""
     section: str
-    """The member that holds the servers."""
     places: Mapping[str, str]
-    """The path of the file by platform (``sys.platform``), ``*`` for all others; ``~`` and ``$NAME`` are expanded."""
     shape: Shape = "plain"
-    """The form of an entry."""
     has_projects: bool = False
-    """Whether the file also has servers for single projects, under ``projects``."""
 
     def entry(self, command: str, args: Sequence[str], variables: Sequence[str] = ()) -> dict[str, Any]:
         """Write the entry of a program as this host reads it; ``variables`` are names, for a host that wants them."""
@@ -349,53 +341,9 @@ class HostFile(Struct, frozen=True, kw_only=True):
                 return {"type": "local", "command": [command, *args], "enabled": True}
 
 
-KNOWN: Mapping[str, HostFile] = {
-    "claude-desktop": HostFile(
-        title="Claude Desktop",
-        section="mcpServers",
-        places={
-            "darwin": "~/Library/Application Support/Claude/claude_desktop_config.json",
-            "win32": "$APPDATA/Claude/claude_desktop_config.json",
-            "*": "~/.config/Claude/claude_desktop_config.json",
-        },
-    ),
-    "claude-code": HostFile(
-        title="Claude Code", section="mcpServers", places={"*": "~/.claude.json"}, shape="typed", has_projects=True
-    ),
-    "cursor": HostFile(title="Cursor", section="mcpServers", places={"*": "~/.cursor/mcp.json"}),
-    "vscode": HostFile(
-        title="VS Code",
-        section="servers",
-        places={
-            "darwin": "~/Library/Application Support/Code/User/mcp.json",
-            "win32": "$APPDATA/Code/User/mcp.json",
-            "*": "~/.config/Code/User/mcp.json",
-        },
-        shape="typed",
-    ),
-    "windsurf": HostFile(title="Windsurf", section="mcpServers", places={"*": "~/.codeium/windsurf/mcp_config.json"}),
-    "zed": HostFile(
-        title="Zed",
-        section="context_servers",
-        places={"win32": "$APPDATA/Zed/settings.json", "*": "~/.config/zed/settings.json"},
-    ),
-    "goose": HostFile(
-        title="Goose",
-        section="extensions",
-        places={"win32": "$APPDATA/Block/goose/config/config.yaml", "*": "~/.config/goose/config.yaml"},
-        shape="goose",
-    ),
-    "codex": HostFile(title="Codex", section="mcp_servers", places={"*": "~/.codex/config.toml"}, shape="codex"),
-    "gemini": HostFile(title="Gemini CLI", section="mcpServers", places={"*": "~/.gemini/settings.json"}),
-    "qwen": HostFile(title="Qwen Code", section="mcpServers", places={"*": "~/.qwen/settings.json"}),
-    "copilot": HostFile(
-        title="Copilot CLI", section="mcpServers", places={"*": "~/.copilot/mcp-config.json"}, shape="copilot"
-    ),
-    "lm-studio": HostFile(title="LM Studio", section="mcpServers", places={"*": "~/.lmstudio/mcp.json"}),
-    "opencode": HostFile(
-        title="opencode", section="mcp", places={"*": "~/.config/opencode/opencode.json"}, shape="opencode"
-    ),
-}
+KNOWN: Mapping[str, HostFile] = msgspec.toml.decode(
+    Path(__file__).with_name("hosts.toml").read_bytes(), type=dict[str, HostFile]
+)
 """The known hosts, by their names on the command line."""
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -31,11 +32,6 @@ from antiphon.host.providers.base import Provider, Usage
 from antiphon.wire.content import AudioContent, ImageContent, ToolResultContent, ToolUseContent
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
-
-_SEES: tuple[Modality, ...] = ("text", "image")
-_HEARS: tuple[Modality, ...] = ("text", "image", "audio")
-_READS: tuple[Modality, ...] = ("text",)
-_SPEAKS: tuple[Modality, ...] = ("text", "audio")
 
 _PRICED = {"gemini": "google", "openai-compatible": None, "ollama": None, "vllm": None, "echo": None, "manual": None}
 """Providers with another id in genai-prices, or without prices there, such as local ones."""
@@ -61,59 +57,25 @@ ObstacleCode = Literal[
 SelectionRule = Literal["score", "default", "order", "none"]
 
 
-class Family(NamedTuple):
-    """What the models of one family have in common, as far as it is known."""
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """What the models of one family have in common; see ``model_families.toml``."""
 
     name: str
-    pattern: re.Pattern[str]
+    pattern: str
     speed: Tier
     intelligence: Tier
-    inputs: tuple[Modality, ...] | None
-    tools: bool | None
+    inputs: tuple[Modality, ...] | None = None
+    tools: bool | None = None
 
 
-def _make_family(name: str, pattern: str, tiers: tuple[Tier, Tier], inputs: tuple[Modality, ...] | None) -> Family:
-    # If the inputs of a family are unknown, it is also unknown whether its models support tools.
-    return Family(name, re.compile(pattern), *tiers, inputs, None if inputs is None else True)
-
-
-# Tiers compare one vendor's sizes as the vendor does in its own overview of models. Between vendors they are a rough
-# estimate; ``speed`` and ``intelligence`` in antiphon.toml override them. The first match counts. Open models differ
-# by how they are served, so their inputs stay unknown until the user sets them.
-FAMILIES: tuple[Family, ...] = (
-    _make_family("claude-haiku", r"claude.*haiku", (4, 3), _SEES),
-    _make_family("claude-sonnet", r"claude.*sonnet", (3, 4), _SEES),
-    _make_family("claude-opus", r"claude.*opus", (2, 5), _SEES),
-    _make_family("claude", r"claude", (3, 4), _SEES),
-    _make_family("gpt-oss", r"gpt-oss", (3, 3), _READS),
-    _make_family("gpt-audio", r"gpt-audio|gpt-4o.*audio", (3, 3), _SPEAKS),
-    _make_family("gpt-3.5", r"gpt-3\.5", (4, 1), _READS),
-    _make_family("gpt-nano", r"gpt-.*nano", (5, 2), _SEES),
-    _make_family("gpt-mini", r"gpt-.*mini", (4, 3), _SEES),
-    _make_family("gpt-pro", r"gpt-.*-pro", (1, 5), _SEES),
-    _make_family("gpt-luna", r"gpt-.*-luna", (5, 3), _SEES),
-    _make_family("gpt-terra", r"gpt-.*-terra", (4, 4), _SEES),
-    _make_family("gpt-astra", r"gpt-.*-astra", (1, 5), _SEES),
-    _make_family("gpt", r"(?:chat)?gpt-", (3, 4), _SEES),
-    _make_family("o-mini", r"\bo[134]-mini", (3, 4), _SEES),
-    _make_family("o", r"\bo[134]\b", (2, 5), _SEES),
-    _make_family("gemini-flash-lite", r"gemini.*flash-lite", (5, 2), _HEARS),
-    _make_family("gemini-flash", r"gemini.*flash", (4, 3), _HEARS),
-    _make_family("gemini-pro", r"gemini.*pro", (2, 5), _HEARS),
-    _make_family("gemini", r"gemini", (3, 4), _HEARS),
-    _make_family("gemma", r"gemma", (4, 2), None),
-    _make_family("llama", r"llama", (3, 2), None),
-    _make_family("qwen", r"qwen", (3, 3), None),
-    _make_family("mistral", r"mistral|ministral|magistral|codestral", (3, 3), None),
-    _make_family("deepseek", r"deepseek", (2, 4), None),
-    _make_family("echo", r"^echo$", (5, 1), _HEARS),
-)
+_FAMILIES_FILE = Path(__file__).with_name("model_families.toml")
+FAMILIES = msgspec.toml.decode(_FAMILIES_FILE.read_bytes(), type=dict[str, tuple[Family, ...]])["family"]
 
 
 def family_of(name: str) -> Family | None:
     """Return the family that a model's name belongs to, or ``None``."""
     lowered = name.lower()
-    return next((family for family in FAMILIES if family.pattern.search(lowered)), None)
+    return next((family for family in FAMILIES if re.search(family.pattern, lowered)), None)
 
 
 def complete_model(model: Model) -> Model:

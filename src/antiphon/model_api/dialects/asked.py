@@ -77,7 +77,7 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_common_parts(
-    body: Mapping[str, Any], table: tuple[members.DialectMember, ...], own: Own, *, offers_tools: bool
+    body: Mapping[str, Any], table: members.DialectMembers, own: Own, *, offers_tools: bool
 ) -> DialectRequest:
     """Read the parts of a request that all vendors write alike, and make the request for the host."""
     noted = members.collect_unused_members(body, table)

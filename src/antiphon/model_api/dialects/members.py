@@ -1,15 +1,14 @@
 """The members of a vendor's request: what becomes of each, and its value, checked for its type.
 
-Requests are read by these tables, and the documentation's table is made from them. *Carried* members reach the model.
-*Noted* members have no effect here: the person who reviews the request sees their names, and the response lists them in
-the header ``antiphon-without-effect``. *Refused* members would change the answer, so a request with one fails. Each
-mistake in a value is named by its place. The errors are written as each vendor writes them.
+Requests are read by the tables in ``members.toml``, and the documentation's table is made from them. Each mistake in a
+value is named by its place. The errors are written as each vendor writes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, cast
+from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 
@@ -96,120 +95,29 @@ def anthropic_error(failure: Failure) -> bytes:
     return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": message}})
 
 
-Fate = Literal["carried", "noted", "refused"]
+class DialectMembers(msgspec.Struct, frozen=True, kw_only=True):
+    """The members of one request; see ``members.toml``."""
+
+    carried: dict[str, str]
+    noted: tuple[str, ...]
+    refused: dict[str, str]
+    harmless: dict[str, tuple[Any, ...]]
 
 
-class DialectMember(msgspec.Struct, frozen=True, kw_only=True):
-    """One member of a request."""
-
-    name: str
-    fate: Fate
-    remark: str = ""
-    """For people: how it is carried, or what to do instead."""
-    harmless: tuple[Any, ...] = ()
-    """Values of a refused member that are accepted, because they mean the same as leaving it out."""
+_TABLES = msgspec.toml.decode(Path(__file__).with_name("members.toml").read_bytes(), type=dict[str, DialectMembers])
+CHAT, MESSAGES, RESPONSES = _TABLES["chat"], _TABLES["messages"], _TABLES["responses"]
 
 
-def _carry_member(name: str, remark: str = "") -> DialectMember:
-    return DialectMember(name=name, fate="carried", remark=remark)
-
-
-def _note_members(*names: str) -> tuple[DialectMember, ...]:
-    return tuple(DialectMember(name=name, fate="noted") for name in names)
-
-
-def _refuse_member(name: str, remark: str, *harmless: Any) -> DialectMember:
-    return DialectMember(name=name, fate="refused", remark=remark, harmless=harmless)
-
-
-CHAT: tuple[DialectMember, ...] = (
-    _carry_member("messages", "text, images as data: URLs, audio, tool calls and their results; files are refused"),
-    _carry_member("model", "as a hint: the host chooses"),
-    _carry_member("max_completion_tokens", "4096 if absent"),
-    _carry_member("max_tokens", "the older name of the same"),
-    _carry_member("temperature"),
-    _carry_member("stop"),
-    _carry_member("n", "1 to 8; each choice is an ask of its own"),
-    _carry_member("tools", "functions only"),
-    _carry_member("tool_choice", "a single function: only that one is offered, and a tool must be used"),
-    _carry_member("response_format", "a JSON schema: as a tool, or in words where no tools are offered"),
-    _carry_member("stream"),
-    _carry_member("stream_options", "include_usage"),
-    *_note_members("top_p", "frequency_penalty", "presence_penalty", "seed", "logit_bias"),
-    *_note_members("user", "safety_identifier"),
-    *_note_members("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
-    *_note_members("metadata", "service_tier", "parallel_tool_calls"),
-    *_note_members("reasoning_effort", "verbosity", "prediction"),
-    _refuse_member("store", "nothing is kept for later", False),
-    _refuse_member("logprobs", "the host does not learn them", False),
-    _refuse_member("top_logprobs", "the host does not learn them", 0),
-    _refuse_member("modalities", "answers are text", ["text"]),
-    _refuse_member("audio", "answers are text"),
-    _refuse_member("web_search_options", "the host runs no tools"),
-    _refuse_member("moderation", "the host moderates nothing for the program"),
-    _refuse_member("functions", "use tools", []),
-    _refuse_member("function_call", "use tool_choice", "auto", "none"),
-)
-"""Members of ``POST /v1/chat/completions``."""
-
-MESSAGES: tuple[DialectMember, ...] = (
-    _carry_member("messages", "text, images as base64, documents of text, tool uses and their results"),
-    _carry_member("model", "as a hint: the host chooses"),
-    _carry_member("max_tokens"),
-    _carry_member("system"),
-    _carry_member("temperature"),
-    _carry_member("stop_sequences"),
-    _carry_member("tools", "those with an input schema; tools of the vendor are refused"),
-    _carry_member("tool_choice", "a single tool: only that one is offered, and a tool must be used"),
-    _carry_member("output_config", "format with a JSON schema: as for chat completions; effort is noted"),
-    _carry_member("output_format", "the older name of output_config.format"),
-    _carry_member("stream"),
-    *_note_members("top_p", "top_k", "metadata", "service_tier", "thinking", "cache_control", "inference_geo"),
-    *_note_members("context_management", "speed", "workspace_id", "user_profile_id", "diagnostics"),
-    _refuse_member("container", "the host runs no code"),
-    _refuse_member("mcp_servers", "the host connects to no servers for a request", []),
-)
-"""Members of ``POST /v1/messages``."""
-
-
-RESPONSES: tuple[DialectMember, ...] = (
-    _carry_member("input", "text, images as data: URLs, function calls and their outputs; reasoning is passed over"),
-    _carry_member("model", "as a hint: the host chooses"),
-    _carry_member("instructions"),
-    _carry_member("max_output_tokens", "4096 if absent"),
-    _carry_member("temperature"),
-    _carry_member("tools", "functions only"),
-    _carry_member("tool_choice", "a single function: only that one is offered, and a tool must be used"),
-    _carry_member("text", "format: as for chat completions; verbosity is noted"),
-    _carry_member("stream"),
-    *_note_members("store", "top_p", "user", "safety_identifier"),
-    *_note_members("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
-    *_note_members("metadata", "service_tier", "parallel_tool_calls", "max_tool_calls"),
-    *_note_members("reasoning", "include", "truncation", "stream_options", "context_management", "access_programs"),
-    _refuse_member("previous_response_id", "nothing is kept: send the whole conversation"),
-    _refuse_member("conversation", "nothing is kept: send the whole conversation"),
-    _refuse_member("background", "a program waits for its answer", False),
-    _refuse_member("background_options", "a program waits for its answer"),
-    _refuse_member("prompt", "the host has no stored prompts"),
-    _refuse_member("top_logprobs", "the host does not learn them", 0),
-    _refuse_member("moderation", "the host moderates nothing for the program"),
-    _refuse_member("image", "answers are text"),
-)
-"""Members of ``POST /v1/responses``. Nothing is stored, whatever ``store`` says."""
-
-
-def collect_unused_members(body: Mapping[str, Any], table: tuple[DialectMember, ...]) -> tuple[str, ...]:
+def collect_unused_members(body: Mapping[str, Any], table: DialectMembers) -> tuple[str, ...]:
     """Return the names of members without effect, unknown ones too; raise ``Failure`` if a member is refused."""
-    known = {member.name: member for member in table}
     noted: list[str] = []
     for name, value in body.items():
-        member = known.get(name)
-        if value is None or (member is not None and member.fate == "carried"):
+        if value is None or name in table.carried:
             continue
-        if member is None or member.fate == "noted":
+        if name not in table.refused:
             noted.append(name[:_LONGEST])
-        elif value not in member.harmless:
-            raise make_unusable_failure(name, f"not offered here: {member.remark}")
+        elif value not in table.harmless.get(name, ()):
+            raise make_unusable_failure(name, f"not offered here: {table.refused[name]}")
     return tuple(noted[:_MOST])
 
 
