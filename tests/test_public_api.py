@@ -190,7 +190,7 @@ def test_a_name_is_the_same_thing_in_every_public_place():
 
 
 MEMBERS = {
-    "Server": "add_prompt add_resource add_tool app asgi complete confirmer extend info instructions "
+    "Server": "add_prompt add_resource add_tool app asgi complete confirmer extend from_openapi info instructions "
     "list_by_tag list_changed list_roots listen middleware mount name notify on_unsubscribe prompt prompts resource "
     "resource_updated resources route run serve served_skills skills state subscribed task_changed templates tool "
     "tool_definition tools watched_tasks",

@@ -15,7 +15,7 @@ PYTHON2_PEERS=(mcp==2.3.0)
 # The servers beside the older SDK do not start with the newer one.
 PYTHON1_PEERS=(mcp==1.30.0 mcp-server-sqlite==2025.4.25 mcp-server-calculator==0.2.0)
 PYTHONSERVERS_PEERS=(mcp==2.3.0 mcp-server-time==2026.10.19 mcp-server-git==2026.10.19 mcp-server-fetch==2026.10.24)
-# The servers of tests/interop/ported are written for both.
+# The servers of tests/interop/ported are written for both; it makes servers of OpenAPI documents, too.
 FASTMCP_PEERS=(fastmcp==4.2.3)
 # Programs that call a vendor's API themselves, for the model API.
 PYTHONAPI_PEERS=('litellm[proxy]==1.106.2' langchain-openai==1.7.3 langchain-anthropic==1.7.7)

@@ -209,6 +209,8 @@ def _public(kind: type) -> Iterator[tuple[str, object]]:
             continue
         if isinstance(member, property):
             yield name, member
+        elif isinstance(member, classmethod):
+            yield f"{kind.__name__}.{name}{_signature(getattr(kind, name))}", member
         elif inspect.isroutine(member):
             awaited = "await " if inspect.iscoroutinefunction(member) else ""
             yield f"{awaited}{name}{_signature(member)}", member

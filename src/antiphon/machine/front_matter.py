@@ -34,25 +34,33 @@ def read_front_matter(data: bytes) -> dict[str, Any]:
 
     Raises ``ValueError``, which says what is wrong with it, and ``ConfigError`` without the library for YAML.
     """
-    try:
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import YAMLError
-    except ImportError:
-        raise ConfigError(f"skills need a package that reads YAML: {describe_install('skills')}") from None
     head = data[: MAX_BYTES + 16].removeprefix(b"\xef\xbb\xbf")
     found = _FRONT.match(head)
     if found is None:
         raise ValueError(f"it does not begin with front matter between two lines of --- (at most {MAX_BYTES:,} bytes)")
+    return read_yaml(found[1].decode(), _MAX_NODES, "its front matter")
+
+
+def read_yaml(text: str, most: int, noun: str) -> dict[str, Any]:
+    """Return the mapping that YAML text is, of at most ``most`` values.
+
+    Raises ``ValueError``, which says what is wrong with ``noun``, and ``ConfigError`` without the library for YAML.
+    """
+    try:
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+    except ImportError:
+        raise ConfigError(f"{noun} needs a package that reads YAML: {describe_install('skills')}") from None
     yaml: Any = YAML(typ="safe", pure=True)
     try:
-        node = yaml.compose(found[1].decode())
+        node = yaml.compose(text)
         if node is None or node.id != "mapping":
-            raise ValueError("its front matter is not a mapping")
-        return cast("dict[str, Any]", _NodeConverter().convert(node))
+            raise ValueError(f"{noun} is not a mapping")
+        return cast("dict[str, Any]", _NodeConverter(most, noun).convert(node))
     except YAMLError as error:
-        raise ValueError(f"its front matter is not YAML: {' '.join(str(error).split())[:200]}") from None
+        raise ValueError(f"{noun} is not YAML: {' '.join(str(error).split())[:200]}") from None
     except RecursionError:
-        raise ValueError("its front matter is nested too deep") from None
+        raise ValueError(f"{noun} is nested too deep") from None
 
 
 async def read_untrusted_front_matter(data: bytes) -> dict[str, Any]:
@@ -77,32 +85,33 @@ def encode_front_matter(data: bytes) -> bytes:
 class _NodeConverter:
     """Converts the nodes of a document."""
 
-    def __init__(self) -> None:
-        self._left = _MAX_NODES
+    def __init__(self, most: int, noun: str) -> None:
+        self._most = self._left = most
+        self._noun = noun
 
     def convert(self, node: Any) -> object:
         """Return the value of a node."""
         self._left -= 1
         if self._left < 0:
-            raise ValueError(f"its front matter has more than {_MAX_NODES:,} values")
+            raise ValueError(f"{self._noun} has more than {self._most:,} values")
         if node.id == "scalar":
-            return _convert_scalar(node)
+            return _convert_scalar(node, self._noun)
         if node.tag not in (f"{_TAG}map", f"{_TAG}seq"):
-            raise ValueError(f"its front matter has a value of the unknown type {node.tag}")
+            raise ValueError(f"{self._noun} has a value of the unknown type {node.tag}")
         if node.id == "sequence":
             return [self.convert(each) for each in node.value]
         read: dict[str, object] = {}
         for key, value in node.value:
             if key.id != "scalar" or key.value in read:
-                raise ValueError("its front matter has a key that is there already, or that is no text")
+                raise ValueError(f"{self._noun} has a key that is there already, or that is no text")
             read[key.value] = self.convert(value)
         return read
 
 
-def _convert_scalar(node: Any) -> object:
+def _convert_scalar(node: Any, noun: str) -> object:
     tag, text = node.tag, str(node.value)
     if tag not in _PLAIN:
-        raise ValueError(f"its front matter has a value of the unknown type {tag}")
+        raise ValueError(f"{noun} has a value of the unknown type {tag}")
     if tag == _NULL:
         return None
     if tag == _BOOL:

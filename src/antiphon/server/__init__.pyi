@@ -23,6 +23,12 @@ from antiphon.server.features.resources import ServedResource as ServedResource,
 from antiphon.server.features.skill_folder import ServedSkill as ServedSkill
 from antiphon.server.features.tools import AsTask as AsTask, ServedTool as ServedTool
 from antiphon.server.functions.dependencies import Depends as Depends
+from antiphon.server.openapi.api_requests import (
+    ApiAnswer as ApiAnswer,
+    ApiRequest as ApiRequest,
+    SendRequest as SendRequest,
+)
+from antiphon.server.openapi.served_api import ApiOperation as ApiOperation
 from antiphon.server.rate_limits import Rate as Rate
 from antiphon.server.server_middleware import (
     CallNext as CallNext,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Never, Protocol, TypeVar, Unpack, cast, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Never, Protocol, Self, TypeVar, Unpack, cast, get_args, runtime_checkable
 
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError
@@ -30,6 +30,8 @@ from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
 if TYPE_CHECKING:
     from antiphon.replicas.engines.base import Cluster
+    from antiphon.server.openapi.document import References
+    from antiphon.server.openapi.served_api import ApiOperation, Rename
     from antiphon.server.serving.network import HttpOptions, ServeOptions, ServerApp
     from antiphon.server.state.state_store import StateStore
     from antiphon.server.tasks.task_store import TaskOptions
@@ -151,6 +153,55 @@ class Server(Features):
             cluster=cluster,
             tasks=_check_task_options(tasks, keys),
         )
+
+    @classmethod
+    def from_openapi(
+        cls,
+        document: Mapping[str, Any] | str | PathLike[str],
+        /,
+        *,
+        client: Any,
+        name: str | None = None,
+        include: Callable[[ApiOperation], bool] | None = None,
+        rename: Rename | None = None,
+        resources: Callable[[ApiOperation], bool] | None = None,
+        base_url: str | None = None,
+        references: References | None = None,
+        timeout: float = 30.0,
+        max_answer: int = 1024 * 1024,
+        check_answers: bool = True,
+        **options: Any,
+    ) -> Self:
+        """Make a server of an API that an OpenAPI document describes (3.0, 3.1). Needs the extra ``openapi``.
+
+        Each operation becomes a tool, whose arguments are its parameters by name, and ``body``.
+
+        Args:
+            document: the document as a mapping, the path of its file, or its text as JSON or YAML.
+            client: sends the requests and signs them in: an ``httpx.AsyncClient``, or an async function of an
+                ``ApiRequest`` that returns an ``ApiAnswer``. You close it.
+            name: the server's name; by default the document's title.
+            include: whether an operation is offered; all are by default.
+            rename: names of tools by ``operationId``, or a function that returns one (``None`` for the usual name).
+            resources: whether a GET becomes a resource, or a template, in place of a tool; none does by default.
+            base_url: address that paths are added to; by default the client's, else that of the document.
+            references: other documents by their URI, or a function that returns one; without it a document that refers
+                to others is refused.
+            timeout: seconds for one request; 30 by default.
+            max_answer: most bytes of an answer; 1 MiB by default.
+            check_answers: declare output schemas, and check answers by them; an answer that does not fit is an error.
+            options: other arguments of ``Server``.
+
+        Raises:
+            ConfigError: the document or an argument cannot be used; the message names the operation and the remedy.
+        """
+        from antiphon.server.openapi.served_api import ServedApi
+
+        api = ServedApi(document, references, client, base_url, checks=check_answers, most=max_answer)
+        info = api.document.root.get("info")
+        server = cls(name or info.text("title", 100) or "api", version=info.text("version", 100) or "0", **options)
+        api.add_to(server, include, rename, resources, timeout)
+        return server
 
     @property
     def state(self) -> Any:

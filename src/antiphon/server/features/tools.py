@@ -199,7 +199,7 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         """
         values = self._read(arguments)
         if self._arguments is not None:
-            await _check_arguments(self._arguments, *values.values())
+            await check_arguments(self._arguments, *values.values())
         if self._confirmation is not None:
             given = values if self._arguments is None else next(iter(values.values()))
             await self._confirmation.ask(given, context)
@@ -416,7 +416,7 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         return cls(
             name=name,
             function=UserFunction(handler, signature, inline=inline),
-            read=lambda raw: {parameter.name: _decode_arguments(raw)},
+            read=lambda raw: {parameter.name: decode_arguments(raw)},
             results=ResultConverter(signature.place, shape=None, validator=outgoing),
             build=definition,
             timeout=timeout,
@@ -462,14 +462,16 @@ def _only_parameter(signature: Signature) -> Parameter:
     return signature.parameters[0]
 
 
-def _decode_arguments(raw: bytes | Raw) -> Any:
+def decode_arguments(raw: bytes | Raw) -> Any:
+    """Return the arguments of a request; ``ArgumentError`` if they are no JSON."""
     try:
         return msgspec.json.decode(raw or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ArgumentError(f"arguments: not JSON: {error}") from None
 
 
-async def _check_arguments(validator: SchemaValidator, arguments: object) -> None:
+async def check_arguments(validator: SchemaValidator, arguments: object) -> None:
+    """Raise ``ArgumentError`` unless arguments fit a schema."""
     try:
         await validator.check(arguments)
     except TooCostly as error:

@@ -1,0 +1,251 @@
+"""The request that a call becomes, and the caller's HTTP client that sends it.
+
+Owns the styles of parameters and the encodings of bodies (OpenAPI 3.1, 4.8.12 and 4.8.14). Arguments are hostile:
+each one is encoded for its place, and what would still change the place (``..`` in a path, a line break in a header) is
+refused. The client adds what signs requests in; no redirect is followed, since its credentials would go along.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, cast
+from urllib.parse import quote, unquote
+
+from msgspec import Struct
+
+from antiphon.errors import ConfigError, ToolError
+from antiphon.wire.envelope import encode_value
+
+_CONTROL = r"[\x00-\x1f\x7f]"
+# What servers take for the end of a segment: some decode "%2F" first, some take "\" for "/", some ignore what follows
+# ";".
+_SEGMENT_ENDS = r"[/\\;?#]"
+_RESERVED = "!$'()*,;:@/?[]"
+"""Reserved characters (RFC 3986, 2.2) that may stand in a query; "&", "=", "+" and "#" would end a value."""
+_SEPARATORS = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
+"""What stands between values that are not exploded; a comma in other styles."""
+_STARTS = {"simple": ("", ","), "label": (".", "."), "matrix": (";", ";")}
+"""By the styles of a path: what begins the gap, and what stands between exploded values."""
+
+
+class ApiParameter(Struct, frozen=True, kw_only=True):
+    """A parameter, or a member of a form: where it goes and in which form."""
+
+    name: str
+    argument: str = ""
+    """Its name among the tool's arguments."""
+    place: str = "query"
+    style: str = "form"
+    explode: bool = True
+    reserved: bool = False
+    """Whether reserved characters stay as they are."""
+    is_json: bool = False
+    """Whether it is described by a media type: the value is JSON."""
+    media_type: str = ""
+    """Of a part of a multipart body, if the document names one."""
+    is_bytes: bool = False
+    """Whether a part of a multipart body is bytes: base64 in the arguments."""
+
+
+class ApiBody(Struct, frozen=True, kw_only=True):
+    """How the argument ``body`` is sent."""
+
+    media_type: str
+    kind: str
+    """``json``, ``form``, ``multipart``, ``text`` or ``bytes``."""
+    members: Mapping[str, ApiParameter]
+    """The members of a form that the document describes."""
+
+
+class ApiRequest(Struct, frozen=True, kw_only=True):
+    """A request to the API, complete but for what the client adds."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes | None
+
+
+class ApiAnswer(Struct, frozen=True, kw_only=True):
+    """What the API answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+SendRequest = Callable[[ApiRequest], Awaitable[ApiAnswer]]
+"""Sends a request and returns the answer. It follows no redirects, and adds what signs the request in."""
+
+
+def build_request(
+    method: str, base: str, path: str, parameters: list[ApiParameter], body: ApiBody | None, arguments: dict[str, Any]
+) -> ApiRequest:
+    """Return the request for arguments that fit their schema; ``ToolError`` for a value that has no safe form."""
+    gaps: dict[str, str] = {}
+    pairs: dict[str, list[str]] = {"query": [], "cookie": []}
+    headers: dict[str, str] = {}
+    for each in parameters:
+        value = arguments.get(each.argument)
+        if value is None:
+            continue
+        if each.place == "path":
+            gaps[each.name] = _fill_gap(each, value)
+        elif each.place == "header":
+            headers[each.name] = ",".join(_expand(each, value, None))
+            if re.search(_CONTROL, headers[each.name]) or not headers[each.name].isascii():
+                raise ToolError(f"argument {each.argument!r}: a header has no line breaks, and only letters of ASCII")
+        else:
+            pairs[each.place] += _expand(each, value)
+    if pairs["cookie"]:
+        headers["Cookie"] = "; ".join(pairs["cookie"])
+    content = None
+    if body is not None and "body" in arguments:
+        headers["Content-Type"], content = _encode_body(body, arguments["body"])
+    url = base + re.sub(r"\{([^{}]*)\}", lambda gap: gaps.get(gap[1], ""), path)
+    if any(each in (".", "..") for each in unquote(url).split("/")):
+        raise ToolError(f"the path {path!r} cannot hold these values together: they would lead out of it")
+    query = "&".join(pairs["query"])
+    return ApiRequest(method=method, url=f"{url}?{query}" if query else url, headers=headers, body=content)
+
+
+def _list_texts(parameter: ApiParameter, value: Any) -> list[str]:
+    """Return a value as texts: a list's items, an object's names and values in turn; deeper ones become JSON."""
+    if parameter.is_json:
+        return [encode_value(value).decode()]
+    inner = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if isinstance(value, dict):
+        inner = [each for pair in cast("dict[str, Any]", value).items() for each in pair]
+    return [each if isinstance(each, str) else "" if each is None else encode_value(each).decode() for each in inner]
+
+
+def _expand(parameter: ApiParameter, value: Any, safe: str | None = "") -> list[str]:
+    """Return the texts that a value becomes in its style (RFC 6570); not encoded if ``safe`` is None."""
+    safe = _RESERVED if parameter.reserved and safe is not None else safe
+    style, name = parameter.style, quote(parameter.name, safe="")
+    if style == "deepObject" and isinstance(value, dict | list):
+        return [f"{quote(key, safe='')}={quote(text, safe=safe or '')}" for key, text in _flatten(parameter, value)]
+    texts = [each if safe is None else quote(each, safe=safe) for each in _list_texts(parameter, value)]
+    if parameter.explode and isinstance(value, dict) and not parameter.is_json:
+        return [f"{key}={text}" for key, text in zip(texts[::2], texts[1::2], strict=True)]
+    if not parameter.explode or not isinstance(value, list):
+        texts = [_SEPARATORS.get(style, ",").join(texts)]
+    return texts if style in ("simple", "label") else [f"{name}={text}" for text in texts]
+
+
+def _flatten(parameter: ApiParameter, value: Any, prefix: str | None = None) -> list[tuple[str, str]]:
+    """Return the members of an object as ``name[member]`` and value, at any depth; arrays by their indices."""
+    prefix = parameter.name if prefix is None else prefix
+    if not isinstance(value, dict | list):
+        return [(prefix, _list_texts(parameter, value)[0])]
+    members = cast("Any", value.items() if isinstance(value, dict) else enumerate(cast("list[Any]", value)))
+    # A bracket in a name would open another level.
+    keys = [(f"{prefix}[{re.sub('[][]', '_', str(key))}]", each) for key, each in members]
+    return [pair for key, each in keys for pair in _flatten(parameter, each, key)]
+
+
+def _fill_gap(parameter: ApiParameter, value: Any) -> str:
+    """Return the text of a gap in the path; ``ToolError`` for a value that could lead out of it."""
+    pieces = _list_texts(parameter, value)
+    # Decoded once more, as some servers do.
+    for text in (*pieces, *map(unquote, pieces)):
+        if re.search(_CONTROL, text) or any(each in (".", "..") for each in re.split(_SEGMENT_ENDS, text)):
+            raise ToolError(f"argument {parameter.argument!r}: {text[:100]!r} cannot stand in a path")
+    if not any(pieces):
+        # Another operation has the path without it, which may delete everything.
+        raise ToolError(f"argument {parameter.argument!r}: must not be empty, since it is a part of the path")
+    start, separator = _STARTS[parameter.style]
+    return start + separator.join(_expand(parameter, value))
+
+
+def _encode_body(body: ApiBody, value: Any) -> tuple[str, bytes]:
+    """Return the media type of a body and its bytes."""
+    if body.kind == "bytes":
+        return body.media_type, _decode_bytes("body", value)
+    if body.kind == "text" and isinstance(value, str):
+        return f"{body.media_type}; charset=utf-8", value.encode(errors="replace")
+    if body.kind not in ("form", "multipart") or not isinstance(value, dict):
+        return body.media_type, encode_value(value)
+    members = [
+        (body.members.get(name) or ApiParameter(name=name), each)
+        for name, each in cast("dict[str, Any]", value).items()
+        if each is not None
+    ]
+    if body.kind == "form":
+        return body.media_type, "&".join(pair for each, inner in members for pair in _encode_pair(each, inner)).encode()
+    boundary = secrets.token_hex(16)
+    parts = b"".join(_encode_part(each, inner, boundary) for each, inner in members)
+    return f"{body.media_type}; boundary={boundary}", parts + f"--{boundary}--\r\n".encode()
+
+
+def _encode_pair(member: ApiParameter, value: Any) -> list[str]:
+    """Return the pairs of a form. By default an array repeats its name, and an object is JSON (OpenAPI 3.1, 4.8.15)."""
+    inner = cast("list[Any]", value) if isinstance(value, list) else []
+    nested = isinstance(value, dict) or any(isinstance(each, dict | list) for each in inner)
+    is_plain = nested and member.style == "form"
+    return _expand(ApiParameter(name=member.name, is_json=True) if is_plain else member, value)
+
+
+def _encode_part(member: ApiParameter, value: Any, boundary: str) -> bytes:
+    """Return a member of a multipart body; an array becomes several parts of one name."""
+    # As browsers write names (HTML, multipart form data): nothing in one can end it.
+    label = re.sub(r'[\r\n"]', lambda sign: f"%{ord(sign[0]):02X}", member.name)
+    file = f'; filename="{label}"' if member.is_bytes else ""
+    parts = b""
+    for each in cast("list[Any]", value) if isinstance(value, list) else [value]:
+        nested = "application/json" if isinstance(each, dict | list) else "text/plain; charset=utf-8"
+        kind = member.media_type or ("application/octet-stream" if member.is_bytes else nested)
+        text = each if isinstance(each, str) else encode_value(cast("Any", each)).decode()
+        data = _decode_bytes(f"body.{member.name}", each) if member.is_bytes else text.encode(errors="replace")
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{label}"{file}\r\nContent-Type: {kind}\r\n\r\n'
+        parts += head.encode(errors="replace") + data + b"\r\n"
+    return parts
+
+
+def _decode_bytes(place: str, value: Any) -> bytes:
+    try:
+        return b64decode(value, validate=True)
+    except (TypeError, ValueError):
+        raise ToolError(f"argument {place!r}: expected base64") from None
+
+
+def make_sender(client: Any, most: int) -> SendRequest:
+    """Return the function that sends requests by a client and reads at most ``most`` bytes of an answer."""
+    if not callable(client) and not hasattr(client, "build_request"):
+        raise ConfigError(
+            "from_openapi(client=) takes an httpx.AsyncClient, or an async function of an ApiRequest that returns an "
+            f"ApiAnswer, not {client!r:.100}"
+        )
+    is_httpx = hasattr(client, "build_request")
+    ask = cast("SendRequest", partial(_ask_httpx, client, most) if is_httpx else client)
+
+    async def send(request: ApiRequest) -> ApiAnswer:
+        answer = await ask(request)
+        if len(answer.body) > most:
+            raise ToolError(f"the API's answer has more than {most:,} bytes: ask for less, as by a filter or a page")
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        return ApiAnswer(status=answer.status, headers=headers, body=answer.body)
+
+    return send
+
+
+async def _ask_httpx(client: Any, most: int, request: ApiRequest) -> ApiAnswer:
+    headers = {name: value for name, value in request.headers.items() if name != "Cookie"}
+    made = client.build_request(request.method, request.url, headers=headers, content=request.body)
+    if "Cookie" in request.headers:
+        # Given with the others, they would replace the client's own.
+        own = [made.headers["cookie"]] if "cookie" in made.headers else []
+        made.headers["cookie"] = "; ".join([*own, request.headers["Cookie"]])
+    response, body = await client.send(made, stream=True, follow_redirects=False), bytearray()
+    try:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > most:
+                break
+    finally:
+        await response.aclose()
+    return ApiAnswer(status=response.status_code, headers=response.headers, body=bytes(body))

@@ -1,0 +1,521 @@
+"""The operations of an OpenAPI document as tools and resources, and what a call of one does.
+
+Owns the names of tools and arguments, which parameters a model may fill in, which media types are used, and what an
+answer becomes. Operations are found at once; what one takes and answers is read when it is first listed or called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Raw, Struct
+
+from antiphon.errors import AntiphonError, ConfigError, InternalError, ResourceNotFound, TooCostly, ToolError
+from antiphon.json_schema.validator import MismatchError, SchemaValidator
+from antiphon.server.decorators import Features
+from antiphon.server.features.resources import JSON, ServedResource, ServedTemplate
+from antiphon.server.features.tools import ServedTool, check_arguments, decode_arguments
+from antiphon.server.features.uri_template import UriTemplate
+from antiphon.server.functions.arguments import Arguments
+from antiphon.server.functions.function import UserFunction
+from antiphon.server.functions.results import ResultConverter
+from antiphon.server.functions.signature import REQUIRED, Parameter, Signature
+from antiphon.server.openapi.api_requests import ApiAnswer, ApiBody, ApiParameter, build_request, make_sender
+from antiphon.server.openapi.api_schemas import MAX_INPUT, MAX_OUTPUT, Definition, SchemaConverter
+from antiphon.server.openapi.document import ApiDocument, References, Target
+from antiphon.wire import resources as wire
+from antiphon.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceContents, TextContent
+from antiphon.wire.tools import CallToolResult, Tool, ToolAnnotations
+
+_MAX_NAME = 64
+"""Longest name of a tool or an argument: what the vendors of models take."""
+_MAX_NESTED = 3
+"""How many ``allOf`` and ``anyOf`` in each other are looked at to see whether an answer is an object."""
+_MAX_PARAMETERS = 500
+"""Most parameters of one operation; documents in use have up to 80."""
+_MAX_ERROR = 4_000
+"""Most characters of the body of an error that a model is told."""
+
+# HTTP's own headers are not for a model (OpenAPI 3.1, 4.8.12.1 names the first three).
+_HEADERS = re.compile(
+    "accept|content-(type|length)|authorization|host|transfer-encoding|connection|cookie|upgrade|te|trailer|expect|"
+    "proxy-(authorization|connection)|keep-alive",
+    re.IGNORECASE,
+)
+_STYLES: Mapping[str, tuple[str, ...]] = {
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+    "cookie": ("form",),
+}
+"""The styles of each place, the default first."""
+_KINDS = ("json", "form", "multipart", "text", "bytes")
+"""How bodies are written, the best first."""
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9*!#$&^_.+-]{1,100}/[A-Za-z0-9*!#$&^_.+-]{1,100}(;[ A-Za-z0-9=._-]{1,100})?")
+_TYPES: Mapping[str, type] = {"integer": int, "number": float, "boolean": bool}
+"""Types of the gaps in a template, whose values are text at first."""
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
+_HINTS: Mapping[str, ToolAnnotations] = {
+    **dict.fromkeys(("GET", "HEAD", "OPTIONS", "TRACE"), _READS),
+    **dict.fromkeys(("POST", "PATCH"), ToolAnnotations(read_only_hint=False, open_world_hint=True)),
+    "PUT": ToolAnnotations(read_only_hint=False, idempotent_hint=True, open_world_hint=True),
+    "DELETE": ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True),
+}
+"""What each method promises (RFC 9110, 9.2)."""
+
+
+class ApiOperation(Struct, frozen=True, kw_only=True):
+    """An operation of an OpenAPI document, for the functions that choose and name operations."""
+
+    method: str
+    """In capitals, such as ``"GET"``."""
+    path: str
+    """As the document has it, with its gaps in braces."""
+    operation_id: str
+    """Empty if the document has none."""
+    tags: Collection[str]
+    summary: str
+    deprecated: bool
+
+
+Choice = Callable[[ApiOperation], bool]
+Rename = Mapping[str, str] | Callable[[ApiOperation], str | None]
+"""Names of tools by ``operationId``, or a function of the operation; ``None`` for the name it would have anyway."""
+
+
+class ServedApi:
+    """An API, and what its operations share; see ``Server.from_openapi`` for the arguments."""
+
+    def __init__(
+        self, document: Any, references: References | None, client: Any, base: str | None, *, checks: bool, most: int
+    ) -> None:
+        self.document = ApiDocument(document, references)
+        self.send = make_sender(client, most)
+        self.base = base or str(getattr(client, "base_url", None) or "")
+        self.incoming = SchemaConverter(self.document, output=False)
+        self.outgoing = SchemaConverter(self.document, output=True) if checks else None
+        schemes = self.document.root.get("components").get("securitySchemes")
+        keys = [self.document.follow(schemes.get(name), f"security scheme {name:.100}") for name in schemes.members]
+        self.keys = {(key.text("in"), key.text("name")) for key in keys if key.text("type") == "apiKey"}
+        """Parameters that hold the client's key, which a model must neither know nor choose."""
+
+    def add_to(
+        self, server: Features, include: Choice | None, rename: Rename | None, resources: Choice | None, timeout: float
+    ) -> None:
+        """Add the operations to a server, all or none."""
+        tools: dict[str, ServedTool] = {}
+        readable: list[ServedResource | ServedTemplate] = []
+        authority = re.sub(r"[^a-z0-9-]+", "-", server.name.lower()).strip("-") or "api"
+        for facts, item, node in self._list_operations(include):
+            served = _ServedOperation(self, facts, item, node, timeout)
+            if resources is not None and facts.method == "GET" and resources(facts):
+                readable.append(served.make_resource(f"openapi://{authority}"))
+                continue
+            chosen = rename(facts) if callable(rename) else (rename or {}).get(facts.operation_id)
+            name = chosen or _choose_name(facts, tools)
+            if name in tools or not re.fullmatch(rf"[A-Za-z0-9_-]{{1,{_MAX_NAME}}}", name):
+                problem = "is taken" if name in tools else f"is no name of at most {_MAX_NAME} letters, digits, _ and -"
+                raise ConfigError(f"{served.place}: the name {name!r:.200} {problem}: choose another one by rename=")
+            tools[name] = served.make_tool(name)
+        for name, tool in tools.items():
+            server.tools.add(name, tool)
+        for each in readable:
+            if isinstance(each, ServedResource):
+                server.resources.add(each.uri, each)
+            else:
+                server.templates.add(each.uri_template, each)
+
+    def _list_operations(self, include: Choice | None) -> Iterator[tuple[ApiOperation, Target, Target]]:
+        """List the operations that the caller wants, each with its path item and itself."""
+        paths = self.document.root.get("paths")
+        for path in paths.members:
+            item = self.document.follow(paths.get(path), f"path {path:.200}")
+            for method in ("get", "put", "post", "delete", "options", "head", "patch", "trace"):
+                node = item.get(method)
+                if path.startswith("x-") or not isinstance(node.node, dict):
+                    continue
+                facts = ApiOperation(
+                    method=method.upper(),
+                    path=path,
+                    operation_id=node.text("operationId"),
+                    tags=frozenset(each.node for each in node.get("tags").items if isinstance(each.node, str)),
+                    summary=node.text("summary"),
+                    deprecated=node.members.get("deprecated") is True,
+                )
+                if include is None or include(facts):
+                    yield facts, item, node
+
+
+class _ServedOperation:
+    """One operation: makes its feature, and serves the calls."""
+
+    def __init__(self, api: ServedApi, facts: ApiOperation, item: Target, node: Target, timeout: float) -> None:
+        self._api, self._facts, self._node, self._timeout = api, facts, node, timeout
+        self.place = f"{facts.method} {facts.path:.200}"
+        """What messages call it."""
+        parameters = [*item.get("parameters").items, *node.get("parameters").items]
+        if len(parameters) > _MAX_PARAMETERS:
+            raise ConfigError(f"{self.place}: more than {_MAX_PARAMETERS} parameters: leave it out by include=")
+        self._parameters = [api.document.follow(each, self.place) for each in parameters]
+        self._body = api.document.follow(node.get("requestBody"), self.place)
+        answers = node.get("responses")
+        successes = [answers.get(status) for status in answers.members if str(status).startswith("2")]
+        self._answers = [api.document.follow(each, self.place) for each in successes]
+        api.document.check([*self._parameters, self._body, *self._answers], self.place)
+        self._base = api.base or self._find_base(node, item, api.document.root)
+        parts = urlsplit(self._base)
+        if parts.scheme not in ("http", "https") or not parts.netloc or re.search(r"[\s\x00-\x1f]", self._base):
+            raise ConfigError(
+                f"{self.place}: {self._base[:200]!r} is no address of a server: say base_url='https://...'"
+            )
+
+    def _find_base(self, *holders: Target) -> str:
+        """Return the address of the nearest server, its gaps filled by their defaults."""
+        servers = [server for each in holders for server in each.get("servers").items]
+        nearest = self._api.document.follow(servers[0], self.place) if servers else self._node.get("")
+        variables = nearest.get("variables")
+        return re.sub(r"\{([^{}]*)\}", lambda gap: variables.get(gap[1]).text("default"), nearest.text("url"))
+
+    @cached_property
+    def _input(self) -> tuple[list[ApiParameter], ApiBody | None, dict[str, Any]]:
+        """The parameters, the body, and the schema of the arguments."""
+        uses: dict[str, Definition] = {}
+        properties: dict[str, Any] = {}
+        parameters: list[ApiParameter] = []
+        required: list[str] = []
+        for target in self._list_parameters():
+            content = target.get("content")
+            parameter = _read_parameter(target, properties)
+            holder = content.get(next(iter(content.members))) if content.members else target
+            schema = self._api.incoming.convert(holder.get("schema"), uses)
+            text = target.text("description", 2_000)
+            properties[parameter.argument] = {**schema, "description": text} if text and schema else schema
+            parameters.append(parameter)
+            if parameter.place == "path" or target.members.get("required") is True:
+                required.append(parameter.argument)
+        body = self._read_body(properties, uses)
+        required += ["body"] if body and self._body.members.get("required") is True else []
+        schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        return parameters, body, self._api.incoming.close(schema, uses, MAX_INPUT)
+
+    def _list_parameters(self) -> Iterator[Target]:
+        """List the parameters that a model fills in; those of the operation replace those of its path."""
+        listed: dict[tuple[str, str], Target] = {}
+        for target in self._parameters:
+            place, name = target.text("in"), target.text("name")
+            if place not in _STYLES or not name or (place, name) in self._api.keys:
+                continue
+            if place != "header" or (_TOKEN.fullmatch(name) and not _HEADERS.fullmatch(name)):
+                listed[place, name] = target
+        for name in dict.fromkeys(re.findall(r"\{([^{}]*)\}", self._facts.path)):
+            # Without its parameter a gap would stay empty, and the path be another one.
+            undescribed = {"in": "path", "name": name, "schema": {"type": "string"}}
+            yield listed.get(("path", name)) or Target(undescribed, self._node.scope)
+        yield from (target for (place, _), target in listed.items() if place != "path")
+
+    def _read_body(self, properties: dict[str, Any], uses: dict[str, Definition]) -> ApiBody | None:
+        """Add the argument ``body``, if the operation has one that can be sent."""
+        content = self._body.get("content")
+        names = [name for name in content.members if _MEDIA_TYPE.fullmatch(name)]
+        if not names:
+            return None
+        # Plain JSON comes first, then JSON with merging.
+        named = ("application/json", "application/merge-patch+json")
+        chosen = min(names, key=lambda name: (name not in named[:1], name not in named, _KINDS.index(_find_kind(name))))
+        kind, media = _find_kind(chosen), content.get(chosen)
+        schema = self._api.incoming.convert(media.get("schema"), uses)
+        if kind == "bytes":
+            schema = {"type": "string", "contentEncoding": "base64", "description": f"Base64 of {chosen}"}
+        elif kind == "text":
+            schema = {"type": "string", **schema}
+        if (text := self._body.text("description", 2_000)) and isinstance(schema, dict):
+            schema = {**schema, "description": text}
+        properties["body"] = schema
+        members = (
+            self._look_at(media.get("schema")).get("properties")
+            if kind in ("form", "multipart")
+            else Target({}, media.scope)
+        )
+        return ApiBody(
+            media_type="application/json" if chosen == "*/*" else chosen,
+            kind=kind,
+            members={name: self._read_member(name, members, media.get("encoding")) for name in members.members},
+        )
+
+    def _read_member(self, name: str, members: Target, encodings: Target) -> ApiParameter:
+        """Return how a member of a form is written."""
+        encoding, member = encodings.get(name), self._look_at(members.get(name))
+        if member.text("type") == "array":
+            member = self._look_at(member.get("items"))
+        given = encoding.text("contentType").split(",")[0].strip() or member.text("contentMediaType")
+        is_binary = member.text("format") == "binary" or "contentMediaType" in member.members
+        described = Target({**encoding.members, "name": name, "in": "query"}, encoding.scope)
+        return msgspec.structs.replace(
+            _read_parameter(described, ()),
+            media_type=given if _MEDIA_TYPE.fullmatch(given) else "",
+            is_bytes=is_binary and "contentEncoding" not in member.members,
+        )
+
+    @cached_property
+    def _output(self) -> tuple[dict[str, Any] | None, bool]:
+        """The schema of structured answers, and whether they stand under ``result``, since one is no object.
+
+        There is none unless each successful answer is JSON that the document describes: a result without structured
+        content would break the schema.
+        """
+        described: dict[int, Target] = {}
+        for content in (answer.get("content") for answer in self._answers):
+            media = next((name for name in content.members if _find_kind(name) == "json"), "")
+            schema = content.get(media).get("schema")
+            if not schema.members:
+                return None, False
+            described[id(self._look_at(schema).node)] = schema
+        if self._api.outgoing is None or not described:
+            return None, False
+        uses: dict[str, Definition] = {}
+        wraps = not all(self._is_object(each) for each in described.values())
+        made = [self._api.outgoing.convert(each, uses) for each in described.values()]
+        schema = made[0] if len(made) == 1 else {"anyOf": made}
+        if wraps:
+            schema = {"properties": {"result": schema}, "required": ["result"]}
+        return self._api.outgoing.close({**schema, "type": "object"}, uses, MAX_OUTPUT), wraps
+
+    def _look_at(self, schema: Target) -> Target:
+        """Return what a schema refers to; an empty one if that is only itself."""
+        try:
+            return self._api.document.follow(schema, self.place)
+        except ConfigError:
+            return schema.get("")
+
+    def _is_object(self, schema: Target, depth: int = 0) -> bool:
+        """Return whether all values that fit a schema are objects, as far as that is easily seen."""
+        node = self._look_at(schema)
+        if node.members.get("nullable") is True or depth > _MAX_NESTED:
+            return False
+        if "type" in node.members:
+            return node.members["type"] in ("object", ["object"])
+        choices = [*node.get("anyOf").items, *node.get("oneOf").items]
+        return (
+            "properties" in node.members
+            or any(self._is_object(each, depth + 1) for each in node.get("allOf").items)
+            or (bool(choices) and all(self._is_object(each, depth + 1) for each in choices))
+        )
+
+    @cached_property
+    def _incoming(self) -> SchemaValidator:
+        return SchemaValidator(self._input[2], place=f"{self.place}: parameters", lazy=True)
+
+    @cached_property
+    def _outgoing(self) -> SchemaValidator:
+        return SchemaValidator(self._output[0] or {}, place=f"{self.place}: answers", lazy=True)
+
+    def _describe(self) -> dict[str, Any]:
+        facts = self._facts
+        parts = [facts.summary, self._node.text("description", 4_000)]
+        parts += ["This operation is deprecated."] if facts.deprecated else []
+        text = "\n\n".join(dict.fromkeys(filter(None, parts))) or self.place
+        return {"title": facts.summary[:100] or None, "description": text}
+
+    def make_tool(self, name: str) -> ServedTool:
+        """Make the operation a tool, whose definition is made when it is first listed or called."""
+        place, parameter = (
+            f'tool "{name}" ({self.place})',
+            Parameter(name="arguments", annotation=dict, default=REQUIRED),
+        )
+
+        def define() -> Tool:
+            schemas = {"input_schema": self._input[2], "output_schema": self._output[0]}
+            return Tool(name=name, annotations=_HINTS[self._facts.method], **schemas, **self._describe())
+
+        return ServedTool(
+            name=name,
+            function=UserFunction(self.call, _sign(place, (parameter,))),
+            read=lambda raw: {"arguments": decode_arguments(raw)},
+            results=ResultConverter(place, shape=None, validator=None),
+            build=define,
+            timeout=None,
+            requires=None,
+            access={},
+        )
+
+    def make_resource(self, start: str) -> ServedResource | ServedTemplate:
+        """Make the operation a resource, or with parameters a template; ``ConfigError`` if they fit into no URI."""
+        parameters, body, schema = self._input
+        required, properties = schema["required"], schema["properties"]
+        unfit = [each.argument for each in parameters if each.place not in ("path", "query")]
+        if stuck := [name for name in (*unfit, *(["body"] if body else [])) if name in required]:
+            raise ConfigError(f"{self.place}: a resource has no {stuck[0]!r}: let resources= return False for it")
+        names = {each.argument.replace("-", "_"): each for each in parameters if each.argument not in unfit}
+        gaps = {each.name: gap for gap, each in names.items() if each.place == "path"}
+        uri = start + re.sub(r"\{([^{}]*)\}", lambda gap: f"{{{gaps[gap[1]]}}}", self._facts.path)
+        if query := [gap for gap, each in names.items() if each.place == "query"]:
+            uri += f"{{?{','.join(query)}}}"
+        listed = {"name": _choose_name(self._facts, ()), "mime_type": JSON if self._output[0] else None}
+        place, template = f"resource {self.place}", UriTemplate(uri)
+
+        async def read(**values: Any) -> ResourceContents:
+            given = {gap: each for gap, each in values.items() if each is not None}
+            arguments = {
+                name: str(each).split(",") if properties[name].get("type") == "array" else each
+                for name, each in ((names[gap].argument, each) for gap, each in given.items())
+            }
+            return await self._read(template.expand(given), arguments)
+
+        if not names:
+            definition = wire.Resource(uri=uri, **listed, **self._describe())
+            return ServedResource(UserFunction(read, _sign(place, ())), place, definition, {})
+        typed = tuple(
+            Parameter(
+                name=gap,
+                annotation=_TYPES.get(str(properties[each.argument].get("type")), str),
+                default=REQUIRED if each.argument in required else None,
+            )
+            for gap, each in names.items()
+        )
+        function, definition = (
+            UserFunction(read, _sign(place, typed)),
+            wire.ResourceTemplate(uri_template=uri, **listed, **self._describe()),
+        )
+        return ServedTemplate(function, place, definition, template, Arguments(typed, place), {})
+
+    async def _read(self, uri: str, arguments: dict[str, Any]) -> ResourceContents:
+        """Read the resource; 404 is "not found", and any other failure an error without details."""
+        answer = await self._ask(arguments)
+        if answer.status in (404, 410):
+            raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
+        if not 200 <= answer.status < 300:
+            raise InternalError(f"the API answered {answer.status}")
+        kind = _find_type(answer)
+        return ResourceContents.of(uri, answer.body if _is_binary(kind) else _decode(answer), kind or None)
+
+    async def call(self, arguments: dict[str, Any]) -> CallToolResult:
+        """Serve a call of the tool."""
+        answer = await self._ask(arguments)
+        # A redirect that the document describes is an answer: its address is for the model. Nothing follows it.
+        is_known = 300 <= answer.status < 400 and str(answer.status) in self._node.get("responses").members
+        if not (200 <= answer.status < 300 or is_known):
+            return _make_error(answer)
+        kind, (schema, wraps) = _find_type(answer), self._output
+        if schema is None and not (kind.endswith("json") and answer.body[:1] == b"{"):
+            return CallToolResult(content=[_make_content(answer, kind, f"{self._base}{self._facts.path}")])
+        try:
+            value = msgspec.json.decode(answer.body)
+            if schema is not None:
+                await self._outgoing.check({"result": value} if wraps else value)
+        except (MismatchError, TooCostly) as error:
+            return _make_error(answer, f"the request succeeded, but not with what the API describes: {error}")
+        except (ValueError, RecursionError):
+            return _make_error(answer, "the request succeeded, but the answer is not the JSON that it should be")
+        raw = b'{"result":' + answer.body + b"}" if wraps else answer.body
+        return CallToolResult(content=[TextContent(text=_decode(answer))], structured_content=Raw(raw))
+
+    async def _ask(self, arguments: dict[str, Any]) -> ApiAnswer:
+        await check_arguments(self._incoming, arguments)
+        parameters, body, _ = self._input
+        request = build_request(
+            self._facts.method, self._base.rstrip("/"), self._facts.path, parameters, body, arguments
+        )
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._api.send(request)
+        except TimeoutError:
+            raise ToolError(f"the API has not answered within {self._timeout:g} s") from None
+        except AntiphonError:
+            raise
+        except Exception as error:
+            # Its text may hold the address with the client's own key.
+            raise ToolError(f"the API could not be asked: {type(error).__name__}") from error
+
+
+def _choose_name(facts: ApiOperation, taken: Collection[str]) -> str:
+    """Return a tool's name: the operation's id, or method and path; what is too long or taken ends in a digest."""
+    start = facts.operation_id or f"{facts.method.lower()}_{facts.path.strip('/')}"
+    whole = re.sub(r"[^A-Za-z0-9_-]+", "_", start).strip("_") or "operation"
+    # By what the operation is, so that others in the document do not change its name.
+    is_free = len(whole) <= _MAX_NAME and whole not in taken
+    return whole if is_free else _add_digest(whole, f"{facts.method} {facts.path}")
+
+
+def _add_digest(name: str, text: str) -> str:
+    return f"{name[: _MAX_NAME - 9]}_{blake2b(text.encode(errors='replace'), digest_size=4).hexdigest()}"
+
+
+def _read_parameter(target: Target, taken: Collection[str]) -> ApiParameter:
+    """Read a Parameter Object; its argument gets a name that vendors of models take, and no other argument has."""
+    name, place, styles = target.text("name"), target.text("in"), _STYLES[target.text("in")]
+    argument = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:_MAX_NAME] or place
+    if argument in taken or argument == "body":
+        argument = f"{argument[: _MAX_NAME - 8]}_{place}"
+    while argument in taken:
+        argument = _add_digest(argument, f"{argument} {name}")
+    is_json = bool(target.get("content").members)
+    style = target.text("style") if target.text("style") in styles and not is_json else styles[0]
+    explode = target.members.get("explode", style == "form") is True
+    reserved = target.members.get("allowReserved") is True
+    return ApiParameter(
+        name=name, argument=argument, place=place, style=style, explode=explode, reserved=reserved, is_json=is_json
+    )
+
+
+def _find_kind(media_type: str) -> str:
+    """Return how bodies of a media type are written."""
+    bare = media_type.partition(";")[0].strip().lower()
+    if bare in ("application/json", "*/*", "text/json") or bare.endswith("+json"):
+        return "json"
+    if bare == "application/x-www-form-urlencoded":
+        return "form"
+    if bare.startswith("multipart/"):
+        return "multipart"
+    return "bytes" if _is_binary(bare) else "text"
+
+
+def _sign(place: str, parameters: tuple[Parameter, ...]) -> Signature:
+    return Signature(
+        place=place, name="call", parameters=parameters, context=None, returns=REQUIRED, is_async=True, docstring=None
+    )
+
+
+def _find_type(answer: ApiAnswer) -> str:
+    return answer.headers.get("content-type", "").partition(";")[0].strip().lower()[:200]
+
+
+def _is_binary(kind: str) -> bool:
+    texts = ("json", "xml", "yaml", "javascript", "graphql", "x-www-form-urlencoded")
+    return bool(kind) and not kind.startswith("text/") and not kind.endswith(texts)
+
+
+def _decode(answer: ApiAnswer) -> str:
+    return answer.body.decode(errors="replace")
+
+
+def _make_content(
+    answer: ApiAnswer, kind: str, uri: str
+) -> TextContent | ImageContent | AudioContent | EmbeddedResource:
+    """Return an answer without structure as content."""
+    if not answer.body:
+        location = answer.headers.get("location")
+        return TextContent(
+            text=f"HTTP {answer.status}" + (f": {location[:_MAX_ERROR]}" if location else ", without content")
+        )
+    if kind.startswith(("image/", "audio/")):
+        return (ImageContent if kind.startswith("image/") else AudioContent).of(answer.body, kind)
+    if _is_binary(kind):
+        return EmbeddedResource(resource=ResourceContents.of(uri, answer.body, kind))
+    return TextContent(text=_decode(answer))
+
+
+def _make_error(answer: ApiAnswer, problem: str = "") -> CallToolResult:
+    """Return what failed, with a part of the answer's body for the model to act on."""
+    text = "" if _is_binary(_find_type(answer)) else _decode(answer)[:_MAX_ERROR]
+    if 300 <= answer.status < 400:
+        problem = f"a redirect to {answer.headers.get('location', 'nowhere')[:500]}, which is not followed"
+    parts = [f"HTTP {answer.status}: {problem}" if problem else f"HTTP {answer.status}", text]
+    return CallToolResult(content=[TextContent(text="\n".join(filter(None, parts)))], is_error=True)

@@ -1,0 +1,154 @@
+"""Schemas of OpenAPI as JSON Schema 2020-12: what 3.0 has of its own, what is hidden, and what is bounded."""
+
+from __future__ import annotations
+
+import jsonschema_rs
+import pytest
+
+from antiphon import Client, Server
+from antiphon.json_schema.effort import count_members
+from tests.server.openapi.api import describe, document
+
+
+def convert(schema, *, answer=False, **components):
+    """Return a schema as a tool has it, and the definitions beside it."""
+    content = {"content": {"application/json": {"schema": schema}}}
+    described = describe("post", "/p", requestBody=content, responses={"200": content})
+    described["components"] = {"schemas": components}
+    tool = Server.from_openapi(described, client=print, base_url="https://api.test").tools.get("op").definition
+    for each in (tool.input_schema, tool.output_schema):
+        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **(each or {})})
+        jsonschema_rs.validator_for(each or {})
+    whole = tool.output_schema if answer else tool.input_schema
+    return (whole["properties"]["result"] if answer else whole["properties"]["body"]), whole.get("$defs", {})
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": "string", "nullable": False}, {"type": "string"}),
+        ({"type": "string", "enum": ["a"], "nullable": True}, {"type": ["string", "null"], "enum": ["a", None]}),
+        (
+            {"allOf": [{"type": "object"}], "nullable": True},
+            {"anyOf": [{"allOf": [{"type": "object"}]}, {"type": "null"}]},
+        ),
+        ({"minimum": 1, "exclusiveMinimum": True}, {"exclusiveMinimum": 1}),
+        ({"maximum": 1, "exclusiveMaximum": False}, {"maximum": 1}),
+        ({"exclusiveMinimum": 1}, {"exclusiveMinimum": 1}),
+        ({"type": "integer", "example": 5}, {"type": "integer", "examples": [5]}),
+        ({"type": "string", "format": "binary"}, {"type": "string", "contentEncoding": "base64"}),
+        ({"oneOf": [{}, {}], "discriminator": {"propertyName": "kind"}}, {"anyOf": [{}, {}]}),
+        ({"type": "object", "xml": {}, "externalDocs": {}, "x-own": 1, "$id": "a:b"}, {"type": "object"}),
+    ],
+)
+def test_what_only_openapi_has_is_converted(given, made):
+    """Null, bounds, examples, bytes and discriminators (fastmcp#1280, #2082, #3744)."""
+    assert convert(given)[0] == made
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({"type": "file"}, {}),
+        ({"type": "object", "required": True}, {"type": "object"}),
+        ({"required": ["a", "a", 1], "type": "object"}, {"type": "object"}),
+        ({"minLength": "3", "maxLength": -1, "multipleOf": 0}, {}),
+        ({"pattern": "("}, {}),
+        ({"items": [{"type": "string"}]}, {}),
+        ({"enum": "a", "description": 5, "title": None}, {}),
+        ({"default": {"$ref": "http://192.0.2.1/"}}, {}),
+        (5, {}),
+    ],
+)
+def test_what_no_schema_can_have_is_left_out(given, made):
+    """One wrong keyword would make the whole tool unusable."""
+    assert convert(given)[0] == made
+
+
+def test_a_property_may_be_called_like_a_keyword():
+    """GitHub's document has one called "$ref" (fastmcp#1220)."""
+    properties = {name: {"type": "string"} for name in ("$ref", "default", "enum", "properties", "x-own")}
+    assert convert({"type": "object", "properties": properties})[0]["properties"] == properties
+
+
+def test_each_direction_has_its_own_properties():
+    """What is read only is not asked for, what is write only is not answered."""
+    schema = {
+        "type": "object",
+        "properties": {"id": {"type": "integer", "readOnly": True}, "key": {"type": "string", "writeOnly": True}},
+        "required": ["id", "key"],
+    }
+    assert list(convert(schema)[0]["properties"]) == ["key"]
+    content = {"content": {"application/json": {"schema": schema}}}
+    described = describe("post", "/p", responses={"200": content})
+    tool = Server.from_openapi(described, client=print, base_url="https://api.test").tools.get("op").definition
+    assert (list(tool.output_schema["properties"]), tool.output_schema["required"]) == (["id"], ["id"])
+
+
+def test_nested_definitions_come_along():
+    """All that is reached, and nothing else (fastmcp#1372, #2087)."""
+    parts = {
+        "A": {"properties": {"b": {"$ref": "#/components/schemas/B"}}},
+        "B": {"items": {"$ref": "#/components/schemas/C"}},
+    }
+    schema, found = convert({"$ref": "#/components/schemas/A"}, **parts, C={"type": "string"}, D={})
+    assert schema == {"$ref": "#/$defs/A"}
+    assert set(found) == {"A", "B", "C"}
+
+
+def test_definitions_of_one_name_are_kept_apart():
+    """Components of different kinds may have the same name."""
+    described = document(
+        {
+            "/p": {
+                "get": {
+                    "operationId": "op",
+                    "parameters": [
+                        {"name": n, "in": "query", "schema": {"$ref": r}}
+                        for n, r in (("a", "#/x/Pet"), ("b", "#/components/schemas/Pet"))
+                    ],
+                }
+            }
+        },
+        components={"schemas": {"Pet": {"type": "integer"}}},
+        x={"Pet": {"type": "string"}},
+    )
+    schema = (
+        Server.from_openapi(described, client=print, base_url="https://a.test").tools.get("op").definition.input_schema
+    )
+    assert schema["$defs"] == {"Pet": {"type": "string"}, "Pet_2": {"type": "integer"}}
+
+
+def test_tools_share_their_definitions():
+    """A thousand tools of one document hold each component once."""
+    content = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}
+    paths = {f"/p{number}": {"post": {"operationId": f"op{number}", "requestBody": content}} for number in range(3)}
+    described = document(paths, components={"schemas": {"Pet": {"type": "object"}}})
+    tools = list(Server.from_openapi(described, client=print, base_url="https://a.test").tools)
+    assert len({id(tool.definition.input_schema["$defs"]["Pet"]) for tool in tools}) == 1
+
+
+def test_a_large_schema_is_cut_where_it_is_deepest():
+    """What is left out may be anything, so that no value is refused for it; huge enumerations likewise."""
+    parts = {
+        f"S{n}": {"properties": {f"p{m}": {"$ref": f"#/components/schemas/S{n + 1 + m}"} for m in range(50)}}
+        for n in range(400)
+    }
+    parts |= {f"S{n}": {"type": "string"} for n in range(400, 500)}
+    schema, found = convert({"$ref": "#/components/schemas/S0"}, **parts)
+    assert schema == {"$ref": "#/$defs/S0"}
+    assert count_members(found, 20_000) < 8_000
+    assert any(set(each) == {"description"} for each in found.values())
+    assert convert({"type": "string", "enum": [str(n) for n in range(100_000)]})[0] == {"type": "string"}
+
+
+async def test_a_schema_that_never_ends_refuses_the_call_and_not_the_server():
+    """Two schemas that only refer to each other say nothing that could be checked."""
+    described = describe(
+        "post", "/p", requestBody={"content": {"application/json": {"schema": {"$ref": "#/components/schemas/A"}}}}
+    )
+    described["components"] = {"schemas": {"A": {"allOf": [{"$ref": "#/components/schemas/A"}]}}}
+    async with Client(Server.from_openapi(described, client=print, base_url="https://a.test")) as client:
+        assert (await client.call_tool("op", {"body": 1})).is_error
+        assert len((await client.list_tools()).tools) == 1
