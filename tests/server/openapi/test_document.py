@@ -208,3 +208,25 @@ def test_a_million_parameters_are_refused():
     parameters = [{"name": f"p{number}", "in": "query"} for number in range(1_000_000)]
     with pytest.raises(ConfigError, match="GET /p: more than 500 parameters: leave it out by include="):
         serve(describe("get", "/p", parameters=parameters))
+
+
+@pytest.mark.parametrize("version", ["3.1", "3.0.3"])
+def test_the_version_may_be_a_number(version):
+    """YAML has 3.1 as one."""
+    assert serve(f"openapi: {version}\ninfo: {{title: a}}\npaths: {{/p: {{get: {{}}}}}}\n").tools.names() == ["get_p"]
+
+
+def test_an_address_is_not_fetched():
+    """The message says how to."""
+    with pytest.raises(ConfigError, match=r"is not fetched: give its text, as in httpx\.get\(url\)\.text"):
+        serve("https://api.test/openapi.json")
+
+
+def test_keys_that_are_no_text_are_named():
+    """YAML has numbers and truth values there; the status of an answer may be one."""
+    described = describe("post", "/p", responses={200: {"description": "ok"}})
+    assert serve(described).tools.names() == ["op"]
+    content = {"application/json": {"schema": {"properties": {True: {}}}}}
+    with pytest.raises(ConfigError, match=r"POST /p: the key True is no text: quote it, or give the YAML as text"):
+        serve(describe("post", "/p", requestBody={"content": content}))
+    assert serve(document({5: {"get": {}}, "/p": {"get": {}}})).tools.names() == ["get_p"]

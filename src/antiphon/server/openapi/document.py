@@ -91,7 +91,8 @@ class ApiDocument:
             raise ConfigError(f"from_openapi() needs a package: {describe_install('openapi')}") from None
         root, base = _read_document(document)
         version = root.get("openapi")
-        if not isinstance(version, str) or not version.startswith("3."):
+        # YAML has 3.1 as a number.
+        if not str(version).startswith("3."):
             found = f"swagger {root['swagger']!r}" if "swagger" in root else f"openapi {version!r}"
             raise ConfigError(f"from_openapi() reads OpenAPI 3; this document says {found:.50}: convert it first")
         self._references, self._retrieved = references, dict[str, Any]()
@@ -146,7 +147,9 @@ class ApiDocument:
             if isinstance(node, list):
                 pending += [(each, scope, depth + 1, False) for each in cast("list[Any]", node)]
                 continue
-            for name, value in cast("dict[str, Any]", node).items():
+            for name, value in cast("dict[Any, Any]", node).items():
+                if not isinstance(name, str):
+                    raise ConfigError(f"{place}: the key {name!r:.100} is no text: quote it, or give the YAML as text")
                 if value.__class__ in (dict, list):
                     if named or not (name in _UNUSED or name.startswith("x-")):
                         pending.append((value, scope, depth + 1, not named and name in _NAMED))
@@ -188,6 +191,8 @@ def _read_document(document: Any) -> tuple[dict[str, Any], str]:
     base = ""
     if isinstance(document, PathLike) or (isinstance(document, str) and not re.search(r"[\n{]", document)):
         path = Path(cast("PathLike[str] | str", document))
+        if path.parts[:1] in (("http:",), ("https:",)):
+            raise ConfigError(f"{str(path)!r:.200} is not fetched: give its text, as in httpx.get(url).text")
         try:
             with open_file(path) as file:
                 document, base = file.read(MAX_TEXT + 1), path.resolve().as_uri()
