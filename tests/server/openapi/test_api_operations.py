@@ -96,8 +96,12 @@ def test_the_operations_own_parameters_replace_those_of_its_path():
 def test_a_model_is_not_asked_for_the_key():
     """Some documents list it as a parameter; it is the client's."""
     parameters = [{"name": name, "in": "query", "schema": {}} for name in ("key", "page")]
-    scheme = {"type": "apiKey", "in": "query", "name": "key"}
-    described = describe("get", "/p", parameters=parameters) | {"components": {"securitySchemes": {"k": scheme}}}
+    parameters += [{"name": "x-key", "in": "header", "schema": {}}]
+    schemes = {
+        "k": {"type": "apiKey", "in": "query", "name": "key"},
+        "h": {"type": "apiKey", "in": "header", "name": "X-Key"},
+    }
+    described = describe("get", "/p", parameters=parameters) | {"components": {"securitySchemes": schemes}}
     assert list(serve(described).tools.get("op").definition.input_schema["properties"]) == ["page"]
 
 
@@ -145,8 +149,39 @@ async def test_variables_of_a_server_have_their_defaults():
     assert await call_at(described) == "https://eu.api.test/v1/p"
 
 
-@pytest.mark.parametrize("url", ["/v1", "ftp://api.test", "https://", "https://a.test/\r\nX: y", "file:///etc"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/v1",
+        "ftp://api.test",
+        "https://",
+        "https://a.test/\r\nX: y",
+        "file:///etc",
+        "https://a.test/v1?x=1",
+        "https://a.test/v1#f",
+        "https://[a",
+        "https://a.test:99999",
+        "https://a.test\\@b.test",
+        "https://a.test/v1/%2e%2e/v2",
+        "https://{tenant}.a.test",
+    ],
+)
 def test_an_address_of_no_server_is_refused(url):
     """A relative one is relative to where the document was, which nobody said."""
     with pytest.raises(ConfigError, match="say base_url="):
         Server.from_openapi(describe("get", "/p") | {"servers": [{"url": url}]}, client=print)
+
+
+def test_a_relative_address_stands_in_the_remedy():
+    """Only the host is missing."""
+    with pytest.raises(ConfigError, match=r"say base_url='https://\.\.\./api/v3'"):
+        Server.from_openapi(describe("get", "/p") | {"servers": [{"url": "/api/v3"}]}, client=print)
+
+
+@pytest.mark.parametrize("name", ["include", "resources"])
+def test_a_list_is_no_choice(name):
+    """The message says what is."""
+    with pytest.raises(
+        ConfigError, match=rf"from_openapi\({name}=\) takes a function of an ApiOperation, not \['op'\]"
+    ):
+        serve(describe("get", "/p"), **{name: ["op"]})

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from antiphon import Client, Server
+from antiphon.errors import ConfigError
 from antiphon.server import ApiAnswer, ApiRequest
 from tests.server.openapi.api import APP, calling, describe, send
 from tests.support.asgi import running
@@ -232,3 +233,84 @@ async def test_the_clients_own_cookies_are_sent_as_well():
         async with Client(server) as client:
             seen = (await client.call_tool("op", {"v": "1"})).structured_content
     assert sorted(seen["headers"]["cookie"].split("; ")) == ["session=s", "v=1"]
+
+
+@pytest.mark.parametrize("value", [None, [], {}, {"": ""}])
+async def test_no_value_leaves_its_gap_empty(value):
+    """The path without it is another operation's: ``DELETE /pets/`` instead of ``DELETE /pets/7``."""
+    async with calling(one("path", schema={"nullable": True})) as client:
+        result = await client.call_tool("op", {"v": value})
+    assert result.is_error and "must not be empty" in result.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "query"),
+    [("/p?action=list", "/p", "action=list&v=1"), ("/p#second", "/p", "v=1"), ("/a b/ü", "/a%20b/%C3%BC", "v=1")],
+)
+async def test_a_path_of_the_document_is_an_address(path, sent, query):
+    """Some documents have a query in it, or a fragment by which operations are told apart."""
+    described = describe("get", path, parameters=[{"name": "v", "in": "query", "schema": {}}])
+    seen = await send(described, {"v": 1})
+    assert (seen["path"], seen["query"]) == (sent, query)
+
+
+async def test_spaces_around_a_header_are_left_out():
+    """HTTP has none there, and the client would refuse to send the request."""
+    assert (await send(one("header"), {"v": " a b "}))["headers"]["v"] == "a b"
+
+
+@pytest.mark.parametrize(("place", "given"), [("query", "key"), ("query", "KEY"), ("cookie", "session")])
+async def test_no_member_of_an_object_sets_the_clients_key(place, given):
+    """The members of an exploded object are sent as parameters of their own."""
+    schemes = {
+        "a": {"type": "apiKey", "in": "query", "name": "key"},
+        "b": {"type": "apiKey", "in": "cookie", "name": "session"},
+    }
+    async with calling(one(place) | {"components": {"securitySchemes": schemes}}) as client:
+        result = await client.call_tool("op", {"v": {"a": 1, given: "mine"}})
+        assert result.is_error and "the key of the API's client" in result.content[0].text
+        assert not (await client.call_tool("op", {"v": {"a": 1}})).is_error
+
+
+@pytest.mark.parametrize(
+    ("media_type", "sent"), [("image/*", "application/octet-stream"), ("text/*", "text/plain; charset=utf-8")]
+)
+async def test_a_range_of_media_types_is_not_sent(media_type, sent):
+    """A body has one type; the document leaves it open."""
+    seen = await send(body(media_type, {"type": "string"}), {"body": "AAAA"})
+    assert seen["headers"]["content-type"] == sent
+
+
+async def test_xml_is_a_text_that_the_model_writes():
+    """Sent as JSON, an object would not be of the type that the request has."""
+    described = body("application/xml", {"type": "object", "properties": {"a": {"type": "integer"}}})
+    seen = await send(described, {"body": "<p><a>1</a></p>"})
+    assert seen["headers"]["content-type"].startswith("application/xml")
+    assert seen["body"] == "<p><a>1</a></p>"
+
+
+def test_a_client_that_is_not_asynchronous_is_refused():
+    """Its request would be sent and its answer lost."""
+    with pytest.raises(ConfigError, match=r"takes an httpx\.AsyncClient"):
+        Server.from_openapi(one("query"), client=httpx.Client(base_url="https://api.test"))
+
+
+async def test_a_client_that_is_closed_is_named_in_the_log(caplog):
+    """It was opened around the making of the server, and not around its life."""
+    async with httpx.AsyncClient(base_url="https://api.test") as http:
+        server = Server.from_openapi(one("query"), client=http)
+    async with Client(server) as client:
+        assert (await client.call_tool("op", {"v": 1})).is_error
+    assert "the client is closed: keep it open while the server runs" in caplog.text
+
+
+@pytest.mark.parametrize("answer", [None, httpx.Response(200), ApiAnswer(status=200, headers={}, body="text")])
+async def test_a_function_that_returns_something_else_is_named_in_the_log(answer, caplog):
+    """The model can do nothing about it."""
+
+    async def ask(request):
+        return answer
+
+    async with Client(Server.from_openapi(one("query"), client=ask, base_url="https://api.test")) as client:
+        assert (await client.call_tool("op", {"v": 1})).is_error
+    assert "must return an ApiAnswer, whose body is bytes" in caplog.text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import jsonschema_rs
 import pytest
 
@@ -152,3 +154,39 @@ async def test_a_schema_that_never_ends_refuses_the_call_and_not_the_server():
     async with Client(Server.from_openapi(described, client=print, base_url="https://a.test")) as client:
         assert (await client.call_tool("op", {"body": 1})).is_error
         assert len((await client.list_tools()).tools) == 1
+
+
+@pytest.mark.parametrize("answer", [False, True])
+def test_one_of_several_is_any_of_them(answer):
+    """What is left out of a schema here makes more of them fit, and no value may be refused for that."""
+    closed = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+    schema = {"type": "array", "items": {"oneOf": [closed, {"type": "object"}]}}
+    assert list(convert(schema, answer=answer)[0]["items"]) == ["anyOf"]
+
+
+@pytest.mark.parametrize(
+    "wide", [{"properties": {f"p{n}": {"type": "string"} for n in range(20_000)}}, {"anyOf": [{}] * 9_000}]
+)
+def test_what_is_too_large_in_one_place_may_be_anything(wide):
+    """Documents without references have all of an answer in one schema; the rest of it is described."""
+    schema = {"type": "array", "items": {"type": "object", "properties": {"a": wide, "b": {"type": "string"}}}}
+    for answer in (False, True):
+        assert convert(schema, answer=answer)[0]["items"]["properties"] == {"a": {}, "b": {"type": "string"}}
+
+
+def test_parts_of_python_that_are_shared_are_counted_each_time():
+    """Aliases of YAML become one object at many places; twenty-four of them in each other are millions of schemas."""
+    schema = {"type": "string"}
+    for _ in range(24):
+        schema = {"type": "object", "properties": {"x": schema, "y": schema}}
+    assert count_members(convert(schema)[0], 20_000) < 8_000
+
+
+def test_dates_of_yaml_are_text():
+    """A mapping that was read by another library may hold them."""
+    day = dt.date(2020, 1, 1)
+    assert convert({"type": "string", "default": day, "enum": [day]})[0] == {
+        "type": "string",
+        "default": "2020-01-01",
+        "enum": ["2020-01-01"],
+    }

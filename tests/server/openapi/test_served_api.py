@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import tracemalloc
+import zlib
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
 
 from antiphon import Client, ResourceNotFound, Server
-from antiphon.errors import ConfigError, InternalError
+from antiphon.errors import ConfigError, InternalError, InvalidParams
 from antiphon.server import ApiAnswer
 from antiphon.types import EmbeddedResource, ImageContent, TextContent
 from tests.server.openapi.api import APP, calling, describe, document
@@ -201,3 +207,132 @@ async def test_a_function_that_answers_too_much_is_bounded_as_well():
 
     async with Client(Server.from_openapi(describe("get", "/p"), client=flood, base_url="http://a.test")) as client:
         assert (await client.call_tool("op", {})).is_error
+
+
+async def serve_answer(answer, described=None):
+    """Return the result of a call that the API answers so."""
+
+    async def reply(request):
+        return answer
+
+    described = described or describe("get", "/a/{b}")
+    server = Server.from_openapi(described, client=reply, base_url="https://ann:secret@api.test")
+    async with Client(server) as client:
+        return await client.call_tool("op", {"b": "c"} if "/a/{b}" in described["paths"] else {})
+
+
+def answer_of(body, kind="application/json", status=200, **headers):
+    """Return an answer."""
+    return ApiAnswer(status=status, headers={"content-type": kind, **headers}, body=body)
+
+
+@pytest.mark.parametrize("body", [b'\n {"a": 1}', b'\xef\xbb\xbf{"a": 1}', b'{\n"a": 1\n}\n'])
+async def test_json_may_begin_with_a_mark_or_with_spaces(body):
+    """As that of some frameworks does."""
+    assert (await serve_answer(answer_of(body))).structured_content == {"a": 1}
+
+
+async def test_an_answer_that_no_message_can_hold_is_an_error():
+    """JSON in a message nests at most 128 deep; the client would see a broken reply."""
+    result = await serve_answer(answer_of(b'{"a":' + b"[" * 120 + b"]" * 120 + b"}"))
+    assert result.is_error and "nests deeper than 100" in result.content[0].text
+
+
+async def test_several_lines_of_json_are_text():
+    """They are no value together."""
+    result = await serve_answer(answer_of(b'{"a":1}\n{"a":2}\n', "application/x-ndjson"))
+    assert not result.is_error and result.content[0].text == '{"a":1}\n{"a":2}\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/csv; charset=ISO-8859-1", "Zoë".encode("latin-1")),
+        ('text/csv; charset="windows-1252"', "Zoë".encode("cp1252")),
+        ("text/csv; charset=punycode", "Zoë".encode()),
+    ],
+)
+async def test_text_is_read_in_its_encoding(kind, body):
+    """Of those that are in use; any other is taken for UTF-8."""
+    assert (await serve_answer(answer_of(body, kind))).content[0].text == "Zoë"
+
+
+async def test_a_drawing_in_xml_is_text():
+    """Models take no images of this type, and refuse the whole conversation."""
+    assert isinstance((await serve_answer(answer_of(b"<svg/>", "image/svg+xml"))).content[0], TextContent)
+
+
+async def test_no_part_of_the_address_is_told():
+    """Its user and password are the author's."""
+    result = await serve_answer(answer_of(b"PK", "application/zip"))
+    assert result.content[0].resource.uri == "openapi:/a/%7Bb%7D"
+    assert "secret" not in repr(result)
+
+
+async def test_an_answer_is_a_redirect_only_with_an_address():
+    """304 says that nothing has changed."""
+    assert (await serve_answer(answer_of(b"", status=304))).content[0].text == "HTTP 304"
+
+
+async def test_head_has_no_content_to_check():
+    """Documents repeat the answers of GET there."""
+    described = answering(PET)
+    described["paths"] = {"/p": {"head": described["paths"]["/answer/{kind}"]["get"]}}
+    assert not (await serve_answer(answer_of(b""), described)).is_error
+
+
+async def test_a_value_that_no_path_can_hold_is_a_mistake_of_the_caller():
+    """Of a template as well; the log has nothing of it."""
+    described = describe("get", "/a/{b}")
+    server = Server.from_openapi(described, client=print, base_url="https://api.test", resources=lambda operation: True)
+    async with Client(server) as client:
+        with pytest.raises(InvalidParams, match="cannot stand in a path"):
+            await client.read_resource("openapi://pets/a/%2e%2e")
+
+
+def test_a_resource_has_the_address_of_its_path():
+    """Its characters are encoded; names that are alike in a URI are refused."""
+
+    def serve(path):
+        return Server.from_openapi(
+            describe("get", path), client=print, base_url="https://api.test", resources=lambda operation: True
+        )
+
+    assert [each.uri for each in serve("/a b#c").resources] == ["openapi://pets/a%20b%23c"]
+    with pytest.raises(ConfigError, match="like names in a URI: let resources= return False"):
+        serve("/{a-b}/{a_b}")
+
+
+@pytest.mark.parametrize("packing", ["gzip", "deflate", "br"])
+async def test_packed_answers_are_bounded_by_what_they_hold(packing):
+    """A hundred megabytes of zeros are packed into some hundred kilobytes; no more is unpacked than may be answered."""
+    data = bytes(100_000_000)
+    packed = {"gzip": gzip.compress(data, 1), "deflate": zlib.compress(data, 1), "br": b"?"}[packing]
+    small = {"gzip": gzip.compress(b"hello"), "deflate": zlib.compress(b"hello"), "br": b"?"}[packing]
+
+    async def answer(request):
+        body = packed if request.url.path.endswith("large") else small
+        return Response(body, media_type="text/plain", headers={"content-encoding": packing})
+
+    app = Starlette(routes=[Route("/answer/{kind}", answer)])
+    async with running(app, "off") as place, httpx.AsyncClient(base_url=f"http://{place}") as http:
+        server = Server.from_openapi(describe("get", "/answer/{kind}"), client=http)
+        async with Client(server) as client:
+            tracemalloc.start()
+            large = await client.call_tool("op", {"kind": "large"})
+            _, most = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            few = await client.call_tool("op", {"kind": "small"})
+    assert large.is_error and most < 20_000_000
+    assert few.content[0].text == (
+        "the API's answer is packed as 'br', and gzip was asked for" if packing == "br" else "hello"
+    )
+
+
+async def test_a_test_may_stand_in_for_the_network():
+    """Its answers were read before they are asked for."""
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, json={"a": 1}))
+    async with httpx.AsyncClient(base_url="https://api.test", transport=transport) as http:
+        server = Server.from_openapi(describe("get", "/p"), client=http)
+        async with Client(server) as client:
+            assert (await client.call_tool("op", {})).structured_content == {"a": 1}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import zlib
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -18,6 +19,7 @@ from urllib.parse import quote, unquote
 from msgspec import Struct
 
 from antiphon.errors import ConfigError, ToolError
+from antiphon.server.functions.arguments import ArgumentError
 from antiphon.wire.envelope import encode_value
 
 _CONTROL = r"[\x00-\x1f\x7f]"
@@ -85,20 +87,20 @@ SendRequest = Callable[[ApiRequest], Awaitable[ApiAnswer]]
 def build_request(
     method: str, base: str, path: str, parameters: list[ApiParameter], body: ApiBody | None, arguments: dict[str, Any]
 ) -> ApiRequest:
-    """Return the request for arguments that fit their schema; ``ToolError`` for a value that has no safe form."""
+    """Return the request for arguments that fit their schema; ``ArgumentError`` for a value that has no safe form."""
     gaps: dict[str, str] = {}
     pairs: dict[str, list[str]] = {"query": [], "cookie": []}
     headers: dict[str, str] = {}
     for each in parameters:
         value = arguments.get(each.argument)
-        if value is None:
-            continue
         if each.place == "path":
             gaps[each.name] = _fill_gap(each, value)
+        elif value is None:
+            continue
         elif each.place == "header":
-            headers[each.name] = ",".join(_expand(each, value, None))
+            headers[each.name] = ",".join(_expand(each, value, None)).strip(" ")
             if re.search(_CONTROL, headers[each.name]) or not headers[each.name].isascii():
-                raise ToolError(f"argument {each.argument!r}: a header has no line breaks, and only letters of ASCII")
+                raise ArgumentError(f"argument {each.argument!r}: a header has no line breaks, and only ASCII")
         else:
             pairs[each.place] += _expand(each, value)
     if pairs["cookie"]:
@@ -106,11 +108,14 @@ def build_request(
     content = None
     if body is not None and "body" in arguments:
         headers["Content-Type"], content = _encode_body(body, arguments["body"])
-    url = base + re.sub(r"\{([^{}]*)\}", lambda gap: gaps.get(gap[1], ""), path)
-    if any(each in (".", "..") for each in unquote(url).split("/")):
-        raise ToolError(f"the path {path!r} cannot hold these values together: they would lead out of it")
+    # What follows "#" tells operations apart, and is never sent.
+    pieces = re.finditer(r"\{([^{}]*)\}|[^{}]+|[{}]", path.partition("#")[0])
+    filled = "".join(quote(gap[0], safe=f"{_RESERVED}&=+%") if gap[1] is None else gaps[gap[1]] for gap in pieces)
+    if any(each in (".", "..") for each in unquote(filled).split("/")):
+        raise ArgumentError(f"the path {path!r} cannot hold these values together: they would lead out of it")
     query = "&".join(pairs["query"])
-    return ApiRequest(method=method, url=f"{url}?{query}" if query else url, headers=headers, body=content)
+    url = base + filled + (("&" if "?" in filled else "?") + query if query else "")
+    return ApiRequest(method=method, url=url, headers=headers, body=content)
 
 
 def _list_texts(parameter: ApiParameter, value: Any) -> list[str]:
@@ -149,15 +154,15 @@ def _flatten(parameter: ApiParameter, value: Any, prefix: str | None = None) -> 
 
 
 def _fill_gap(parameter: ApiParameter, value: Any) -> str:
-    """Return the text of a gap in the path; ``ToolError`` for a value that could lead out of it."""
+    """Return the text of a gap in the path; ``ArgumentError`` for a value that could lead out of it."""
     pieces = _list_texts(parameter, value)
     # Decoded once more, as some servers do.
     for text in (*pieces, *map(unquote, pieces)):
         if re.search(_CONTROL, text) or any(each in (".", "..") for each in re.split(_SEGMENT_ENDS, text)):
-            raise ToolError(f"argument {parameter.argument!r}: {text[:100]!r} cannot stand in a path")
+            raise ArgumentError(f"argument {parameter.argument!r}: {text[:100]!r} cannot stand in a path")
     if not any(pieces):
         # Another operation has the path without it, which may delete everything.
-        raise ToolError(f"argument {parameter.argument!r}: must not be empty, since it is a part of the path")
+        raise ArgumentError(f"argument {parameter.argument!r}: must not be empty, since it is a part of the path")
     start, separator = _STARTS[parameter.style]
     return start + separator.join(_expand(parameter, value))
 
@@ -210,21 +215,24 @@ def _decode_bytes(place: str, value: Any) -> bytes:
     try:
         return b64decode(value, validate=True)
     except (TypeError, ValueError):
-        raise ToolError(f"argument {place!r}: expected base64") from None
+        raise ArgumentError(f"argument {place!r}: expected base64") from None
 
 
 def make_sender(client: Any, most: int) -> SendRequest:
     """Return the function that sends requests by a client and reads at most ``most`` bytes of an answer."""
-    if not callable(client) and not hasattr(client, "build_request"):
+    # Only the client that is asynchronous has "aclose".
+    is_httpx = hasattr(client, "build_request") and hasattr(client, "aclose")
+    if not (callable(client) or is_httpx):
         raise ConfigError(
             "from_openapi(client=) takes an httpx.AsyncClient, or an async function of an ApiRequest that returns an "
             f"ApiAnswer, not {client!r:.100}"
         )
-    is_httpx = hasattr(client, "build_request")
     ask = cast("SendRequest", partial(_ask_httpx, client, most) if is_httpx else client)
 
     async def send(request: ApiRequest) -> ApiAnswer:
-        answer = await ask(request)
+        answer: Any = await ask(request)
+        if not (isinstance(answer, ApiAnswer) and isinstance(cast("Any", answer.body), bytes)):
+            raise ConfigError("from_openapi(client=): the function must return an ApiAnswer, whose body is bytes")
         if len(answer.body) > most:
             raise ToolError(f"the API's answer has more than {most:,} bytes: ask for less, as by a filter or a page")
         headers = {name.lower(): value for name, value in answer.headers.items()}
@@ -234,16 +242,23 @@ def make_sender(client: Any, most: int) -> SendRequest:
 
 
 async def _ask_httpx(client: Any, most: int, request: ApiRequest) -> ApiAnswer:
-    headers = {name: value for name, value in request.headers.items() if name != "Cookie"}
+    if client.is_closed:
+        raise ConfigError("from_openapi(client=): the client is closed: keep it open while the server runs")
+    headers = {name: value for name, value in request.headers.items() if name != "Cookie"} | {"Accept-Encoding": "gzip"}
     made = client.build_request(request.method, request.url, headers=headers, content=request.body)
     if "Cookie" in request.headers:
         # Given with the others, they would replace the client's own.
         own = [made.headers["cookie"]] if "cookie" in made.headers else []
         made.headers["cookie"] = "; ".join([*own, request.headers["Cookie"]])
     response, body = await client.send(made, stream=True, follow_redirects=False), bytearray()
+    packed = response.headers.get("content-encoding", "identity").lower()
+    # httpx would unpack a whole piece at once, a thousand times its size. What a test has made is unpacked already.
+    is_plain, inflater = packed == "identity" or response.is_stream_consumed, zlib.decompressobj(wbits=47)
     try:
-        async for chunk in response.aiter_bytes():
-            body += chunk
+        if not is_plain and packed not in ("gzip", "x-gzip", "deflate"):
+            raise ToolError(f"the API's answer is packed as {packed[:50]!r}, and gzip was asked for")
+        async for chunk in response.aiter_bytes() if is_plain else response.aiter_raw():
+            body += chunk if is_plain else inflater.decompress(chunk, most + 1 - len(body))
             if len(body) > most:
                 break
     finally:

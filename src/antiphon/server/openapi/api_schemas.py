@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from functools import lru_cache
 from math import isfinite
 from typing import Any, cast
@@ -62,16 +62,26 @@ class SchemaConverter:
 
     def __init__(self, document: ApiDocument, *, output: bool) -> None:
         self._document, self._output = document, output
+        self._most = self._left = MAX_OUTPUT if output else MAX_INPUT
         self._definitions: dict[int, Definition] = {}
         self._names: set[str] = set()
 
+    def begin(self) -> dict[str, Definition]:
+        """Begin a schema, and count its members anew; return the definitions that it refers to, which has none yet."""
+        self._left = self._most
+        return {}
+
     def convert(self, target: Target, uses: dict[str, Definition], depth: int = 0) -> Any:
-        """Return a schema, and add what it refers to to ``uses``."""
+        """Return a schema, and add what it refers to to ``uses``; a part that is too large or deep may be anything."""
         node: Any = target.node
-        if not target.members or depth > _MAX_DEPTH:
+        members = target.members
+        inner = [len(each) for name, each in members.items() if name in _INNER and isinstance(each, Sized)]
+        size = 1 + len(members) + sum(inner)
+        if not members or depth > _MAX_DEPTH or size > self._left:
             return node if isinstance(node, bool) else {}
+        self._left -= size
         made: dict[str, Any] = {}
-        for name, value in target.members.items():
+        for name, value in members.items():
             if name in _INNER:
                 self._convert_inner(name, target.get(name), made, uses, depth + 1)
             elif name in ("$ref", "$dynamicRef") and isinstance(value, str):
@@ -79,9 +89,11 @@ class SchemaConverter:
             elif name == "description" and isinstance(value, str):
                 made[name] = value[:2_000]
             elif _KEPT.fullmatch(name) and _is_small(name, value):
-                made[name] = value
+                # A mapping that was read from YAML may hold dates.
+                made[name] = msgspec.to_builtins(value)
+                self._left -= count_members(value, _MAX_MEMBERS) - 1
         _drop_invalid(made)
-        _convert_keywords(made, target.members)
+        _convert_keywords(made, members)
         properties = target.get("properties")
         for name in properties.members:
             # What is for the other direction only is left out.
@@ -105,9 +117,9 @@ class SchemaConverter:
         elif _INNER[name] == "one" and isinstance(inner.node, dict | bool):
             made[name] = self.convert(inner, uses, depth)
 
-    def close(self, schema: dict[str, Any], uses: Mapping[str, Definition], most: int) -> dict[str, Any]:
+    def close(self, schema: dict[str, Any], uses: Mapping[str, Definition]) -> dict[str, Any]:
         """Return a schema with the definitions that it needs; those that make it too large may be anything."""
-        left = most - count_members(schema, most)
+        left = self._most - count_members(schema, self._most)
         found: dict[str, Any] = {}
         pending = deque(uses.values())
         while pending:
@@ -115,6 +127,7 @@ class SchemaConverter:
             if each.name in found:
                 continue
             if each.schema is None:
+                each.uses = self.begin()
                 each.schema = self.convert(each.target, each.uses)
                 each.size = count_members(each.schema, MAX_INPUT)
             left -= 1
@@ -152,8 +165,8 @@ def _convert_keywords(made: dict[str, Any], schema: dict[str, Any]) -> None:
         # JSON has no bytes: in arguments they are base64, and are sent as the bytes themselves.
         made.pop("format", None)
         made.setdefault("contentEncoding", "base64")
-    if "discriminator" in schema and "oneOf" in made and "anyOf" not in made:
-        # The property decides; without it several of the schemas may fit.
+    if "oneOf" in made and "anyOf" not in made:
+        # Several may fit where a discriminator decides, or once something was left out of them.
         made["anyOf"] = made.pop("oneOf")
     if schema.get("nullable") is not True:
         return

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, cast
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import Raw, Struct
@@ -23,15 +24,23 @@ from antiphon.server.decorators import Features
 from antiphon.server.features.resources import JSON, ServedResource, ServedTemplate
 from antiphon.server.features.tools import ServedTool, check_arguments, decode_arguments
 from antiphon.server.features.uri_template import UriTemplate
-from antiphon.server.functions.arguments import Arguments
+from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.results import ResultConverter
 from antiphon.server.functions.signature import REQUIRED, Parameter, Signature
 from antiphon.server.openapi.api_requests import ApiAnswer, ApiBody, ApiParameter, build_request, make_sender
-from antiphon.server.openapi.api_schemas import MAX_INPUT, MAX_OUTPUT, Definition, SchemaConverter
+from antiphon.server.openapi.api_schemas import Definition, SchemaConverter
 from antiphon.server.openapi.document import ApiDocument, References, Target
 from antiphon.wire import resources as wire
-from antiphon.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceContents, TextContent
+from antiphon.wire.content import (
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceContents,
+    TextContent,
+)
+from antiphon.wire.envelope import too_deep
 from antiphon.wire.tools import CallToolResult, Tool, ToolAnnotations
 
 _MAX_NAME = 64
@@ -45,8 +54,8 @@ _MAX_ERROR = 4_000
 
 # HTTP's own headers are not for a model (OpenAPI 3.1, 4.8.12.1 names the first three).
 _HEADERS = re.compile(
-    "accept|content-(type|length)|authorization|host|transfer-encoding|connection|cookie|upgrade|te|trailer|expect|"
-    "proxy-(authorization|connection)|keep-alive",
+    "accept(-encoding)?|content-(type|length)|authorization|host|transfer-encoding|connection|cookie|upgrade|te|trailer|"
+    "expect|proxy-(authorization|connection)|keep-alive",
     re.IGNORECASE,
 )
 _STYLES: Mapping[str, tuple[str, ...]] = {
@@ -58,6 +67,14 @@ _STYLES: Mapping[str, tuple[str, ...]] = {
 """The styles of each place, the default first."""
 _KINDS = ("json", "form", "multipart", "text", "bytes")
 """How bodies are written, the best first."""
+_WRITTEN = {"json": "application/json", "text": "text/plain", "bytes": "application/octet-stream"}
+"""What is sent for a range of media types, such as ``image/*``."""
+_MAX_NESTING = 100
+"""Deepest nesting of a structured answer; a whole message has at most ``envelope.MAX_DEPTH``."""
+_CHARSET = re.compile(
+    r"charset=.?(iso-8859-(?:15?|2)|windows-125[0-8]|utf-16|gbk|gb18030|big5|shift_jis|euc-(?:jp|kr))\b"
+)
+"""Encodings of text that are in use, beside UTF-8; others that Python knows take a hostile text very long."""
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9*!#$&^_.+-]{1,100}/[A-Za-z0-9*!#$&^_.+-]{1,100}(;[ A-Za-z0-9=._-]{1,100})?")
 _TYPES: Mapping[str, type] = {"integer": int, "number": float, "boolean": bool}
@@ -104,13 +121,16 @@ class ServedApi:
         self.outgoing = SchemaConverter(self.document, output=True) if checks else None
         schemes = self.document.root.get("components").get("securitySchemes")
         keys = [self.document.follow(schemes.get(name), f"security scheme {name:.100}") for name in schemes.members]
-        self.keys = {(key.text("in"), key.text("name")) for key in keys if key.text("type") == "apiKey"}
+        self.keys = {(key.text("in"), key.text("name").lower()) for key in keys if key.text("type") == "apiKey"}
         """Parameters that hold the client's key, which a model must neither know nor choose."""
 
     def add_to(
         self, server: Features, include: Choice | None, rename: Rename | None, resources: Choice | None, timeout: float
     ) -> None:
         """Add the operations to a server, all or none."""
+        for name, given in (("include", include), ("resources", resources)):
+            if given is not None and not callable(given):
+                raise ConfigError(f"from_openapi({name}=) takes a function of an ApiOperation, not {given!r:.100}")
         tools: dict[str, ServedTool] = {}
         readable: list[ServedResource | ServedTemplate] = []
         authority = re.sub(r"[^a-z0-9-]+", "-", server.name.lower()).strip("-") or "api"
@@ -136,11 +156,11 @@ class ServedApi:
     def _list_operations(self, include: Choice | None) -> Iterator[tuple[ApiOperation, Target, Target]]:
         """List the operations that the caller wants, each with its path item and itself."""
         paths = self.document.root.get("paths")
-        for path in paths.members:
+        for path in (each for each in paths.members if str(each).startswith("/")):
             item = self.document.follow(paths.get(path), f"path {path:.200}")
             for method in ("get", "put", "post", "delete", "options", "head", "patch", "trace"):
                 node = item.get(method)
-                if path.startswith("x-") or not isinstance(node.node, dict):
+                if not isinstance(node.node, dict):
                     continue
                 facts = ApiOperation(
                     method=method.upper(),
@@ -170,24 +190,23 @@ class _ServedOperation:
         successes = [answers.get(status) for status in answers.members if str(status).startswith("2")]
         self._answers = [api.document.follow(each, self.place) for each in successes]
         api.document.check([*self._parameters, self._body, *self._answers], self.place)
-        self._base = api.base or self._find_base(node, item, api.document.root)
-        parts = urlsplit(self._base)
-        if parts.scheme not in ("http", "https") or not parts.netloc or re.search(r"[\s\x00-\x1f]", self._base):
-            raise ConfigError(
-                f"{self.place}: {self._base[:200]!r} is no address of a server: say base_url='https://...'"
-            )
+        self._base = (api.base or self._find_base(node, item, api.document.root)).rstrip("/")
+        if not _is_address(self._base):
+            rest = self._base if re.match(r"(/[\w.-]{1,100})+$", self._base) else ""
+            problem = f"{self._base[:200]!r} is no address of a server"
+            raise ConfigError(f"{self.place}: {problem}: say base_url='https://...{rest}'")
 
     def _find_base(self, *holders: Target) -> str:
         """Return the address of the nearest server, its gaps filled by their defaults."""
         servers = [server for each in holders for server in each.get("servers").items]
         nearest = self._api.document.follow(servers[0], self.place) if servers else self._node.get("")
         variables = nearest.get("variables")
-        return re.sub(r"\{([^{}]*)\}", lambda gap: variables.get(gap[1]).text("default"), nearest.text("url"))
+        return re.sub(r"\{([^{}]*)\}", lambda gap: variables.get(gap[1]).text("default") or gap[0], nearest.text("url"))
 
     @cached_property
     def _input(self) -> tuple[list[ApiParameter], ApiBody | None, dict[str, Any]]:
         """The parameters, the body, and the schema of the arguments."""
-        uses: dict[str, Definition] = {}
+        uses = self._api.incoming.begin()
         properties: dict[str, Any] = {}
         parameters: list[ApiParameter] = []
         required: list[str] = []
@@ -204,14 +223,14 @@ class _ServedOperation:
         body = self._read_body(properties, uses)
         required += ["body"] if body and self._body.members.get("required") is True else []
         schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-        return parameters, body, self._api.incoming.close(schema, uses, MAX_INPUT)
+        return parameters, body, self._api.incoming.close(schema, uses)
 
     def _list_parameters(self) -> Iterator[Target]:
         """List the parameters that a model fills in; those of the operation replace those of its path."""
         listed: dict[tuple[str, str], Target] = {}
         for target in self._parameters:
             place, name = target.text("in"), target.text("name")
-            if place not in _STYLES or not name or (place, name) in self._api.keys:
+            if place not in _STYLES or not name or (place, name.lower()) in self._api.keys:
                 continue
             if place != "header" or (_TOKEN.fullmatch(name) and not _HEADERS.fullmatch(name)):
                 listed[place, name] = target
@@ -234,18 +253,15 @@ class _ServedOperation:
         schema = self._api.incoming.convert(media.get("schema"), uses)
         if kind == "bytes":
             schema = {"type": "string", "contentEncoding": "base64", "description": f"Base64 of {chosen}"}
-        elif kind == "text":
-            schema = {"type": "string", **schema}
+        elif kind == "text" and self._look_at(media.get("schema")).text("type") not in ("string", *_TYPES):
+            # Such as XML, of which the document describes the elements: the argument is written by the model.
+            schema = {"type": "string", "description": f"Text of the type {chosen}"}
         if (text := self._body.text("description", 2_000)) and isinstance(schema, dict):
             schema = {**schema, "description": text}
         properties["body"] = schema
-        members = (
-            self._look_at(media.get("schema")).get("properties")
-            if kind in ("form", "multipart")
-            else Target({}, media.scope)
-        )
+        members = self._look_at(media.get("schema")).get("properties" if kind in ("form", "multipart") else "")
         return ApiBody(
-            media_type="application/json" if chosen == "*/*" else chosen,
+            media_type=_WRITTEN.get(kind, chosen) if "*" in chosen else chosen,
             kind=kind,
             members={name: self._read_member(name, members, media.get("encoding")) for name in members.members},
         )
@@ -260,7 +276,7 @@ class _ServedOperation:
         described = Target({**encoding.members, "name": name, "in": "query"}, encoding.scope)
         return msgspec.structs.replace(
             _read_parameter(described, ()),
-            media_type=given if _MEDIA_TYPE.fullmatch(given) else "",
+            media_type=given if _MEDIA_TYPE.fullmatch(given) and "*" not in given else "",
             is_bytes=is_binary and "contentEncoding" not in member.members,
         )
 
@@ -278,15 +294,15 @@ class _ServedOperation:
             if not schema.members:
                 return None, False
             described[id(self._look_at(schema).node)] = schema
-        if self._api.outgoing is None or not described:
+        if self._api.outgoing is None or not described or self._facts.method == "HEAD":
             return None, False
-        uses: dict[str, Definition] = {}
+        uses = self._api.outgoing.begin()
         wraps = not all(self._is_object(each) for each in described.values())
         made = [self._api.outgoing.convert(each, uses) for each in described.values()]
         schema = made[0] if len(made) == 1 else {"anyOf": made}
         if wraps:
             schema = {"properties": {"result": schema}, "required": ["result"]}
-        return self._api.outgoing.close({**schema, "type": "object"}, uses, MAX_OUTPUT), wraps
+        return self._api.outgoing.close({**schema, "type": "object"}, uses), wraps
 
     def _look_at(self, schema: Target) -> Target:
         """Return what a schema refers to; an empty one if that is only itself."""
@@ -326,10 +342,8 @@ class _ServedOperation:
 
     def make_tool(self, name: str) -> ServedTool:
         """Make the operation a tool, whose definition is made when it is first listed or called."""
-        place, parameter = (
-            f'tool "{name}" ({self.place})',
-            Parameter(name="arguments", annotation=dict, default=REQUIRED),
-        )
+        place = f'tool "{name}" ({self.place})'
+        parameter = Parameter(name="arguments", annotation=dict, default=REQUIRED)
 
         def define() -> Tool:
             schemas = {"input_schema": self._input[2], "output_schema": self._output[0]}
@@ -354,8 +368,11 @@ class _ServedOperation:
         if stuck := [name for name in (*unfit, *(["body"] if body else [])) if name in required]:
             raise ConfigError(f"{self.place}: a resource has no {stuck[0]!r}: let resources= return False for it")
         names = {each.argument.replace("-", "_"): each for each in parameters if each.argument not in unfit}
+        if len(names) + len(unfit) < len(parameters):
+            raise ConfigError(f"{self.place}: parameters have like names in a URI: let resources= return False for it")
         gaps = {each.name: gap for gap, each in names.items() if each.place == "path"}
-        uri = start + re.sub(r"\{([^{}]*)\}", lambda gap: f"{{{gaps[gap[1]]}}}", self._facts.path)
+        path = re.finditer(r"\{([^{}]*)\}|[^{}]+", self._facts.path)
+        uri = start + "".join(quote(each[0]) if each[1] is None else f"{{{gaps[each[1]]}}}" for each in path)
         if query := [gap for gap, each in names.items() if each.place == "query"]:
             uri += f"{{?{','.join(query)}}}"
         listed = {"name": _choose_name(self._facts, ()), "mime_type": JSON if self._output[0] else None}
@@ -372,18 +389,11 @@ class _ServedOperation:
         if not names:
             definition = wire.Resource(uri=uri, **listed, **self._describe())
             return ServedResource(UserFunction(read, _sign(place, ())), place, definition, {})
-        typed = tuple(
-            Parameter(
-                name=gap,
-                annotation=_TYPES.get(str(properties[each.argument].get("type")), str),
-                default=REQUIRED if each.argument in required else None,
-            )
-            for gap, each in names.items()
-        )
-        function, definition = (
-            UserFunction(read, _sign(place, typed)),
-            wire.ResourceTemplate(uri_template=uri, **listed, **self._describe()),
-        )
+        kinds = {gap: _TYPES.get(str(properties[each.argument].get("type")), str) for gap, each in names.items()}
+        defaults = {gap: REQUIRED if each.argument in required else None for gap, each in names.items()}
+        typed = tuple(Parameter(name=gap, annotation=kinds[gap], default=defaults[gap]) for gap in names)
+        function = UserFunction(read, _sign(place, typed))
+        definition = wire.ResourceTemplate(uri_template=uri, **listed, **self._describe())
         return ServedTemplate(function, place, definition, template, Arguments(typed, place), {})
 
     async def _read(self, uri: str, arguments: dict[str, Any]) -> ResourceContents:
@@ -404,25 +414,33 @@ class _ServedOperation:
         if not (200 <= answer.status < 300 or is_known):
             return _make_error(answer)
         kind, (schema, wraps) = _find_type(answer), self._output
-        if schema is None and not (kind.endswith("json") and answer.body[:1] == b"{"):
-            return CallToolResult(content=[_make_content(answer, kind, f"{self._base}{self._facts.path}")])
+        body = answer.body.removeprefix(BOM_UTF8).lstrip()
+        if schema is None and not (_find_kind(kind) == "json" and body[:1] == b"{"):
+            # Without the address, whose beginning may be a secret of the author.
+            return CallToolResult(content=[_make_content(answer, kind, f"openapi:{quote(self._facts.path)}")])
+        if too_deep(body, _MAX_NESTING):
+            return _make_error(answer, f"the request succeeded, but the answer nests deeper than {_MAX_NESTING}")
         try:
-            value = msgspec.json.decode(answer.body)
+            value = msgspec.json.decode(body)
             if schema is not None:
                 await self._outgoing.check({"result": value} if wraps else value)
         except (MismatchError, TooCostly) as error:
             return _make_error(answer, f"the request succeeded, but not with what the API describes: {error}")
         except (ValueError, RecursionError):
             return _make_error(answer, "the request succeeded, but the answer is not the JSON that it should be")
-        raw = b'{"result":' + answer.body + b"}" if wraps else answer.body
+        raw = b'{"result":' + body + b"}" if wraps else body
         return CallToolResult(content=[TextContent(text=_decode(answer))], structured_content=Raw(raw))
 
     async def _ask(self, arguments: dict[str, Any]) -> ApiAnswer:
         await check_arguments(self._incoming, arguments)
-        parameters, body, _ = self._input
-        request = build_request(
-            self._facts.method, self._base.rstrip("/"), self._facts.path, parameters, body, arguments
-        )
+        (parameters, body, _), facts = self._input, self._facts
+        for each in parameters:
+            # The members of an exploded object are parameters themselves.
+            value = arguments.get(each.argument)
+            inner = cast("dict[str, Any]", value) if isinstance(value, dict) and each.explode else {}
+            if not self._api.keys.isdisjoint((each.place, name.lower()) for name in inner):
+                raise ArgumentError(f"argument {each.argument!r}: has a member that is the key of the API's client")
+        request = build_request(facts.method, self._base, facts.path, parameters, body, arguments)
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._api.send(request)
@@ -477,6 +495,16 @@ def _find_kind(media_type: str) -> str:
     return "bytes" if _is_binary(bare) else "text"
 
 
+def _is_address(text: str) -> bool:
+    """Return whether paths can be added to an address."""
+    try:
+        parts = urlsplit(text)
+        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return is_web and not re.search(r"[\s\x00-\x1f\\{}?#]|/(\.|%2e){2}(/|$)", text, re.IGNORECASE)
+
+
 def _sign(place: str, parameters: tuple[Parameter, ...]) -> Signature:
     return Signature(
         place=place, name="call", parameters=parameters, context=None, returns=REQUIRED, is_async=True, docstring=None
@@ -493,19 +521,18 @@ def _is_binary(kind: str) -> bool:
 
 
 def _decode(answer: ApiAnswer) -> str:
-    return answer.body.decode(errors="replace")
+    charset = _CHARSET.search(answer.headers.get("content-type", "")[:300].lower())
+    return answer.body.decode(charset[1] if charset else "utf-8", errors="replace")
 
 
-def _make_content(
-    answer: ApiAnswer, kind: str, uri: str
-) -> TextContent | ImageContent | AudioContent | EmbeddedResource:
+def _make_content(answer: ApiAnswer, kind: str, uri: str) -> ContentBlock:
     """Return an answer without structure as content."""
     if not answer.body:
         location = answer.headers.get("location")
         return TextContent(
             text=f"HTTP {answer.status}" + (f": {location[:_MAX_ERROR]}" if location else ", without content")
         )
-    if kind.startswith(("image/", "audio/")):
+    if kind.startswith(("image/", "audio/")) and _is_binary(kind):
         return (ImageContent if kind.startswith("image/") else AudioContent).of(answer.body, kind)
     if _is_binary(kind):
         return EmbeddedResource(resource=ResourceContents.of(uri, answer.body, kind))
@@ -515,7 +542,7 @@ def _make_content(
 def _make_error(answer: ApiAnswer, problem: str = "") -> CallToolResult:
     """Return what failed, with a part of the answer's body for the model to act on."""
     text = "" if _is_binary(_find_type(answer)) else _decode(answer)[:_MAX_ERROR]
-    if 300 <= answer.status < 400:
-        problem = f"a redirect to {answer.headers.get('location', 'nowhere')[:500]}, which is not followed"
+    if 300 <= answer.status < 400 and "location" in answer.headers:
+        problem = f"a redirect to {answer.headers['location'][:500]}, which is not followed"
     parts = [f"HTTP {answer.status}: {problem}" if problem else f"HTTP {answer.status}", text]
     return CallToolResult(content=[TextContent(text="\n".join(filter(None, parts)))], is_error=True)
