@@ -226,3 +226,21 @@ async def test_what_a_stranger_sends_becomes_no_page():
         page = await web.get("/search", params={"q": "<script>alert(1)</script>"})
     assert (page.headers["content-type"], page.text) == ("text/plain; charset=utf-8", "<script>alert(1)</script>")
     assert page.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("status", [99_999, 0, -1, "200", None])
+async def test_a_status_that_http_does_not_have_is_a_failure(status: Any, caplog: pytest.LogCaptureFixture):
+    """The visitor gets an answer, and the log says what is wrong."""
+    server = Server("shop")
+    server.route("/page")(lambda request: (status, "text"))
+    async with web(server.asgi()) as client:
+        assert (await client.get("/page")).status_code == 500
+    assert f"a route returns a status from 200 to 599, not {status!r}" in caplog.text
+
+
+async def test_a_query_of_too_many_fields_is_refused(caplog: pytest.LogCaptureFixture):
+    """Nothing of it is logged, since strangers could fill the log."""
+    async with web(shop().asgi()) as client:
+        assert (await client.get("/echo?" + "&".join(["a=1"] * 1_000))).status_code == 200
+        assert (await client.get("/echo?" + "&".join(["a=1"] * 1_001))).status_code == 414
+    assert not caplog.text

@@ -132,17 +132,21 @@ class WithRoutes:
 async def _send_answer(http: asgi.Http, route: _Route) -> None:
     """Send what a function returns for a request."""
     body = b"" if http.method in ("GET", "HEAD") else await read_body(http, _MAX_BODY, _BODY_TIMEOUT)
+    if http.query.count(b"&") >= _MAX_FIELDS:
+        body = HttpRefusal(414, InvalidRequest(f"The query has more than {_MAX_FIELDS} fields"))
     if isinstance(body, HttpRefusal):
         await asgi.send_refusal(http, body)
         return
     try:
-        fields = dict(parse_qsl(http.query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+        fields = dict(parse_qsl(http.query.decode("latin-1"), keep_blank_values=True))
         request = RouteRequest(
             method=http.method, path=http.local_path, query=fields, headers=asgi.RequestHeaders(http.headers), body=body
         )
         value = route.function(request)
         value = await value if inspect.isawaitable(value) else value
         status, value = cast("tuple[int, Any]", value) if isinstance(value, tuple) else (200, value)
+        if status not in range(200, 600):
+            raise ValueError(f"a route returns a status from 200 to 599, not {status!r:.50}")
         kind, content = ("", b"") if callable(value) else _render_value(value, route.media_type)
     except Exception:
         log.exception("the route %s failed", ascii(http.local_path[:128]))
