@@ -128,3 +128,13 @@ async def test_a_result_is_bounded():
         assert len(found.text) < MAX_RESULT + 5_000
         assert len(json.loads(found.text)["tools"]) == 20
         assert "leftOut" in json.loads(found.text)["tools"][-1]
+
+
+async def test_a_tool_for_an_interface_alone_is_not_for_the_model():
+    """Through ``call_tool`` no host could tell that the model calls it."""
+    server = Server("shop")
+    server.tool(name="press", ui="ui://shop/orders", visibility=["app"])(lambda: "pressed")
+    gateway = Gateway({"shop": server}, Host(Scripted([]), policy=ALLOW, reviewer=None), search=True)
+    async with Client(gateway.server) as client:
+        result = await client.call_tool("call_tool", {"name": "shop__press"})
+    assert result.is_error and "There is no tool 'shop__press'" in result.text

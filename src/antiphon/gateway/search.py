@@ -16,6 +16,7 @@ from antiphon.gateway.server_catalogue import ServerCatalogue
 from antiphon.server import tool_search
 from antiphon.server.server_middleware import ServerRequest
 from antiphon.server.tool_search import CALL, FIND, FindArguments, ToolIndex, fail_tool
+from antiphon.wire.apps import is_for_model
 from antiphon.wire.content import TextContent
 from antiphon.wire.tools import CallToolResult, ListToolsResult, Tool
 
@@ -74,7 +75,8 @@ class Search:
         catalogue = await group.listed()
         if isinstance(inner, FindArguments):
             return await self._render_found(catalogue, inner)
-        if catalogue.find("tool", inner.name) is None:
+        tool = catalogue.tool(inner.name)
+        if tool is None or not is_for_model(tool):
             near = await self.find(catalogue, inner.name, 3)
             hint = f" Did you mean {', '.join(tool.name for tool in near)}?" if near else ""
             return fail_tool(f"There is no tool {inner.name!r}.{hint} Find tools with {FIND}.")

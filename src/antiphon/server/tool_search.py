@@ -100,15 +100,22 @@ def _space_words(text: str) -> str:
 class FindArguments(msgspec.Struct, kw_only=True):
     """The arguments of ``find_tools``."""
 
-    query: Annotated[str, msgspec.Meta(max_length=1_000)]
-    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_RESULTS)] = USUAL_RESULTS
+    query: Annotated[str, msgspec.Meta(max_length=1_000, description="What it should do: create issue repository")]
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_RESULTS, description="Most tools to return")] = USUAL_RESULTS
 
 
 class CallArguments(msgspec.Struct, kw_only=True):
     """The arguments of ``call_tool``; those of the tool inside are not decoded."""
 
-    name: str
-    arguments: msgspec.Raw = ABSENT
+    name: Annotated[str, msgspec.Meta(description=f"The tool's name, as {FIND} returned it")]
+    arguments: Annotated[
+        msgspec.Raw, msgspec.Meta(description="By the input schema of the tool", extra_json_schema={"type": "object"})
+    ] = msgspec.field(default_factory=lambda: ABSENT)
+
+
+def _describe_arguments(kind: type[FindArguments | CallArguments]) -> dict[str, Any]:
+    described = msgspec.json.schema(kind)["$defs"][kind.__name__]
+    return {name: described[name] for name in ("type", "properties", "required")}
 
 
 def define_tools(owners: str) -> list[Tool]:
@@ -119,38 +126,14 @@ def define_tools(owners: str) -> list[Tool]:
             title="Find tools",
             description=f"Find tools by what they do, before you call one with {CALL}. Each result has the name, the "
             f"description and the input schema of a tool. There are tools of: {owners}.",
-            input_schema={
-                "type": "object",
-                "properties": {
-                    "query": {
-                        "type": "string",
-                        "maxLength": 1_000,
-                        "description": "Words about what the tool should do, such as: create issue repository",
-                    },
-                    "limit": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": MAX_RESULTS,
-                        "default": USUAL_RESULTS,
-                        "description": "Most tools to return",
-                    },
-                },
-                "required": ["query"],
-            },
+            input_schema=_describe_arguments(FindArguments),
             annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
         ),
         Tool(
             name=CALL,
             title="Call a tool",
             description=f"Call a tool that {FIND} has found, with arguments that fit its input schema.",
-            input_schema={
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string", "description": f"The tool's name, as {FIND} returned it"},
-                    "arguments": {"type": "object", "description": "By the input schema of the tool"},
-                },
-                "required": ["name"],
-            },
+            input_schema=_describe_arguments(CallArguments),
         ),
     ]
 
@@ -203,8 +186,8 @@ class SearchTools:
     meets the tool inside.
 
     Args:
-        keep: names of the tools that stay in the list, such as those with an interface or required arguments in
-            headers.
+        keep: names of the tools that stay in the list, such as those with an interface, those that only an interface
+            calls, or those with required arguments in headers.
 
     Raises:
         ConfigError: ``keep`` is a text, or this Python's SQLite has no full-text search.
@@ -231,6 +214,9 @@ class SearchTools:
         if isinstance(wanted, FindArguments):
             return await self._find_tools(wanted, request, call_next)
         try:
+            tool = request.ctx.server.tools.get(wanted.name)
+            if tool is not None and not is_for_model(tool.definition):
+                raise InvalidParams(f"Unknown tool: {wanted.name}")
             return await call_next(request.replace(name=wanted.name, arguments=wanted.arguments or None))
         except InvalidParams as error:
             # A result rather than an error of the protocol: the model chose the name, and can choose another.
