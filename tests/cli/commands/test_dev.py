@@ -223,3 +223,26 @@ def test_what_cannot_be_developed_is_refused(options: list[str], said: str, cli:
     done = cli("dev", *options)
     assert done.code == 2
     assert said in done.err
+
+
+async def test_a_file_that_never_ends_loading_is_given_up_when_it_changes(tmp_path: Path):
+    """When the command starts, and while a server runs: what is mended is loaded at once."""
+    endless = "while True:\n    pass\n"
+    async with developing(tmp_path, "--no-messages", file=endless) as running:
+        await running.says("Watching")
+        running.write("hello")
+        await running.says("Serving")
+        async with Client(running.url) as client:
+            await running.until(client, "greet", "hello".__eq__)
+            running.write("hello", file=FILE + endless)
+            await running.says("has changed")
+            running.write("howdy")
+            await running.until(client, "greet", "howdy".__eq__)
+
+
+async def test_a_file_that_ends_the_process_is_named_with_its_line(tmp_path: Path):
+    """Some scripts do so at their end."""
+    async with developing(tmp_path, file="import sys\n\nsys.exit(3)\n") as running:
+        assert "shop.py:3: SystemExit: 3" in await running.says("SystemExit")
+        running.write("hello")
+        await running.says("Serving")

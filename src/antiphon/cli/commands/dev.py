@@ -102,14 +102,15 @@ async def _serve_changing(place: ListenPlace, folder: Path, greet: Callable[[int
     watch = FolderWatch(folder)
     greeted: list[int] = []
 
-    async def follow_changes(parent: Parent, begun: asyncio.Event) -> None:
-        await begun.wait()
+    async def follow_changes(parent: Parent, begun: asyncio.Event, again: asyncio.Event) -> None:
         while True:
             _print_line(f"{await watch.wait_for_change()} has changed: loading it again.")
-            parent.roll()
+            # What is being loaded may never end.
+            parent.end_starting()
+            (parent.roll if begun.is_set() else again.set)()
 
     while True:
-        begun = asyncio.Event()
+        begun, again = asyncio.Event(), asyncio.Event()
 
         def note_start(port: int, begun: asyncio.Event = begun) -> None:
             begun.set()
@@ -120,17 +121,18 @@ async def _serve_changing(place: ListenPlace, folder: Path, greet: Callable[[int
         with contextlib.ExitStack() as held:
             listening = [held.enter_context(each) for each in open_sockets(place.host, place.port)]
             parent = Parent(1, listening, note_start)
-            following = asyncio.create_task(follow_changes(parent, begun))
+            following = asyncio.create_task(follow_changes(parent, begun, again))
             try:
                 await parent.run()
                 return
             except AntiphonError:
                 for number in (signal.SIGINT, signal.SIGTERM):
                     asyncio.get_running_loop().remove_signal_handler(number)
-                _print_line("It serves when the file is mended. Ctrl-C ends it.")
             finally:
                 await end_tasks(following)
-        await watch.wait_for_change()
+        if not again.is_set():
+            _print_line("It serves when the file is mended. Ctrl-C ends it.")
+            await watch.wait_for_change()
 
 
 class FolderWatch:
@@ -178,10 +180,8 @@ def _shorten_error(path: Path, record: logging.LogRecord) -> bool:
     """Log the line of the file at which an exception was raised, instead of a traceback."""
     if record.exc_info and (error := record.exc_info[1]) is not None:
         said = mask_text(str(error)[:_MAX_SEARCHED])
-        record.msg, record.args = (
-            f"{record.getMessage()}\n  {find_line(error, path)}: {type(error).__name__}: {said}",
-            (),
-        )
+        record.msg = f"{record.getMessage()}\n  {find_line(error, path)}: {type(error).__name__}: {said}"
+        record.args = ()
         record.exc_info = None
     return True
 

@@ -371,6 +371,12 @@ class Parent:
         if self._rolling is None or self._rolling.done():
             self._rolling = asyncio.get_running_loop().create_task(self._roll_while_wanted())
 
+    def end_starting(self) -> None:
+        """Kill the workers that do not serve yet, since the code that they load has changed again."""
+        for each in (*self._workers.values(), *self._others):
+            if not each.began.is_set():
+                each.signal(signal.SIGKILL)
+
     async def _roll_while_wanted(self) -> None:
         """Replace the workers; if another SIGHUP comes meanwhile, once more, since the code may have changed again."""
         while self._is_roll_wanted:
@@ -394,7 +400,8 @@ class Parent:
             if not new.is_ready:
                 await new.ended.wait()
                 self._others.discard(new)
-                log.error("the workers are not replaced: the new one %s; the old ones go on", new.fate)
+                if not self._is_roll_wanted:
+                    log.error("the workers are not replaced: the new one %s; the old ones go on", new.fate)
                 return
             self._others.discard(new)
             old, self._workers[number] = self._workers[number], new
