@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": ("demo.command", "Show sampling at work, in a minute."),
     "serve": ("serve", "Serve the server that a Python file defines."),
     "dev": ("dev", "Serve a Python file over HTTP, and again whenever it changes."),
+    "pack": ("pack.command", "Write a server's bundle, and its entry for the registry."),
     "gateway": ("gateway", "Serve all configured servers as one."),
     "model-api": ("model_api", "Have a program's calls to OpenAI or Anthropic decided here."),
     "install": ("install", "Put the gateway before a host's servers, or list the hosts."),
