@@ -26,6 +26,8 @@ ADAPTER_OPENAI_AGENTS=(openai-agents==0.24.0)
 ADAPTER_GOOGLE_ADK=('google-adk[mcp]==2.13.0')
 ADAPTER_PYDANTIC_AI=('pydantic-ai-slim[mcp]==2.68.0')
 ADAPTER_TESTS=(pytest==9.2.0 pytest-asyncio==1.5.0 pytest-timeout==2.4.0)
+# What hosts start a bundle of type uv with; it installs nothing in the tests.
+UV_PEERS=(uv==0.13.9)
 NODE_PEERS=(
   @modelcontextprotocol/server-everything@2026.8.31
   @modelcontextprotocol/sdk@1.32.2
@@ -37,6 +39,7 @@ NODE_PEERS=(
   oidc-provider@9.13.3
   openai@7.57.0
   @anthropic-ai/sdk@1.12.0
+  @anthropic-ai/mcpb@2.1.2
   node@22.23.3
 )
 
@@ -62,7 +65,7 @@ HOSTS=(
 
 STAMP="$DIR/installed"
 WANTED="${PYTHON2_PEERS[*]} ${PYTHONAPI_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]} ${HOSTS[*]}
-${PYTHONSERVERS_PEERS[*]} ${SERVERS[*]} ${FASTMCP_PEERS[*]}
+${PYTHONSERVERS_PEERS[*]} ${SERVERS[*]} ${FASTMCP_PEERS[*]} ${UV_PEERS[*]}
 ${ADAPTER_LANGCHAIN[*]} ${ADAPTER_OPENAI_AGENTS[*]} ${ADAPTER_GOOGLE_ADK[*]} ${ADAPTER_PYDANTIC_AI[*]} ${ADAPTER_TESTS[*]}"
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
   echo "interop peers: already in $DIR"
@@ -92,7 +95,7 @@ install_adapter() { # name, packages...
 echo "interop peers: installing into $DIR"
 (install_python python2 "${PYTHON2_PEERS[@]}" && install_python python1 "${PYTHON1_PEERS[@]}" &&
   install_python pythonapi "${PYTHONAPI_PEERS[@]}" && install_python pythonservers "${PYTHONSERVERS_PEERS[@]}" &&
-  install_python fastmcp "${FASTMCP_PEERS[@]}" &&
+  install_python fastmcp "${FASTMCP_PEERS[@]}" && install_python uv "${UV_PEERS[@]}" &&
   install_adapter langchain "${ADAPTER_LANGCHAIN[@]}" && install_adapter openai_agents "${ADAPTER_OPENAI_AGENTS[@]}" &&
   install_adapter google_adk "${ADAPTER_GOOGLE_ADK[@]}" && install_adapter pydantic_ai "${ADAPTER_PYDANTIC_AI[@]}") &
 python_job=$!
