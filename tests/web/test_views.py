@@ -10,12 +10,16 @@ import time
 
 import pytest
 
+from antiphon import Client
+from antiphon.gateway import Gateway
 from antiphon.host import Echo, Policy, Rule
 from antiphon.web.render import PIECE
 from antiphon.wire.content import AudioContent, ImageContent
 from antiphon.wire.origin import OriginTask
 from antiphon.wire.sampling import SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams, Tool
+from tests.client.test_remote_skill import BODY, URI, describe, entry_of
+from tests.gateway.test_skills_behind import Sent
 from tests.host.asks import origin, request, says
 from tests.web.pages import Desk, desk
 
@@ -210,6 +214,50 @@ async def test_what_a_server_says_of_a_tool_stands_as_text():
         assert f'href="/review/{question.id}/text/description?from=' in words
         assert "Order form" in rest.partition("</section>")[0]
         assert "!!!" not in rest.partition("</section>")[0]
+
+
+async def test_a_read_of_a_skill_that_waits_shows_its_text():
+    """Of a running gateway: the file, in a box of the server's, with marks; it is handed over once it is approved."""
+    body = BODY + "Pay\u200b <b>first</b>.\n".encode()
+    server = Sent("docs", entry_of(resources=[describe(URI, body)]), **{URI: body})
+    async with (
+        desk(policy=Policy(default="ask")) as page,
+        Client(Gateway({"docs": server}, page.host).server) as client,
+    ):
+        skill = await client.skill("skill://docs/pdf/SKILL.md")
+        assert server.reads == []
+        reading = asyncio.create_task(skill.read())
+        page.tasks.append(reading)
+        question = await page.arrived(set())
+        assert server.reads == [URI]
+        shown = (await page.get(f"/review/{question.id}")).text
+        text = shown.partition("What it would read, as the server sent it")[2].partition("</section>")[0]
+        assert 'Pay<mark class="risky">' in text
+        assert "&lt;b&gt;first&lt;/b&gt;" in text
+        assert describe(URI, body).digest in shown
+        assert "characters that cannot be seen" in shown
+        assert "are not shown" not in text
+        assert not reading.done()
+        assert (await page.post(f"/review/{question.id}/approve", page.about(question))).status_code == 200
+        assert await reading == body
+    assert server.reads == [URI]
+
+
+async def test_what_is_not_shown_of_a_file_is_said():
+    """Of one that is no text, that is all of it."""
+    data = b"\xff" * 1_234
+    entry = entry_of(resources=[describe(URI, BODY), describe("skill://pdf/a", data)])
+    server = Sent("docs", entry, **{"skill://pdf/a": data})
+    async with (
+        desk(policy=Policy(default="ask")) as page,
+        Client(Gateway({"docs": server}, page.host).server) as client,
+    ):
+        skill = await client.skill("skill://docs/pdf/SKILL.md")
+        page.tasks.append(asyncio.create_task(skill.read("a")))
+        question = await page.arrived(set())
+        shown = (await page.get(f"/review/{question.id}")).text
+        assert "1,234 bytes of it are not shown." in shown
+        assert (await page.get(f"/review/{question.id}/text/read")).status_code == 404
 
 
 async def pieces(page, shown: str, link: str) -> str:

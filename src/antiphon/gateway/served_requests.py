@@ -285,8 +285,6 @@ async def _read_skill_file(group: PrincipalGroup, request: ServerRequest, server
     """Read a file of a skill once the host allows the skill, and verify it before the client sees it."""
     upstream, confirm = group.upstreams[server], group.terms.confirmer
     entry = upstream.skills.find(uri)
-    if entry is not None and confirm is not None:
-        await upstream.skills.allow(entry, uri, upstream.target, confirm)
     received: list[Received] = []
 
     async def fetch(_uri: str) -> ReadResourceResult:
@@ -294,7 +292,14 @@ async def _read_skill_file(group: PrincipalGroup, request: ServerRequest, server
         return received[0].read
 
     try:
-        await (fetch(uri) if entry is None else RemoteSkill(entry, fetch).read(uri))
+        if entry is None:
+            await fetch(uri)
+        else:
+            # What a person has seen is handed over: a second read returns the same bytes.
+            read = partial(RemoteSkill(entry, fetch).read, uri)
+            if confirm is not None:
+                await upstream.skills.allow(entry, uri, upstream.target, confirm, read)
+            await read()
     except errors.SkillInvalid as error:
         raise errors.InternalError(f"{error}; if the server has changed it, skills/get has the present entry") from None
     [result] = received

@@ -4,13 +4,15 @@
 ``skill://docs/github://a/SKILL.md``, so that no server's skill can take the place of another's. Files keep their bytes.
 
 No file is fetched before a client reads it. The host is asked about a skill as about a call of a tool whose definition
-is the skill's entry: front matter, files, digests. So a decision that is remembered ends when any of them changes.
+is the skill's entry: front matter, files, digests. So a decision that is remembered ends when any of them changes. A
+person who is asked is shown the text of the file, which is fetched for that, and handed over as it was shown.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Awaitable, Callable
 from secrets import token_hex
 
 from msgspec import json, structs
@@ -20,6 +22,7 @@ from antiphon.client.connection.targets import Target, describe_location, locate
 from antiphon.client.requests.request_calls import loose_origin
 from antiphon.client.tool_calls import Confirming
 from antiphon.errors import AntiphonError, Rejected
+from antiphon.host.review.question import READ
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import OriginCall
 from antiphon.wire.skills import Skill, find_skill_root
@@ -90,8 +93,12 @@ class HeldSkills:
         found = [entry for entry in self._entries.values() if uri.startswith(f"{find_skill_root(entry.uri)}/")]
         return max(found, key=lambda entry: len(entry.uri), default=None)
 
-    async def allow(self, entry: Skill, uri: str, target: Target, confirm: Confirming) -> None:
+    async def allow(
+        self, entry: Skill, uri: str, target: Target, confirm: Confirming, read: Callable[[], Awaitable[bytes]]
+    ) -> None:
         """Have the host decide about a skill before its ``SKILL.md`` is read, and before any other file of it once.
+
+        Only a host that asks a person calls ``read``, which fetches and verifies the file: the person sees its text.
 
         Raises:
             Rejected: it was refused.
@@ -100,10 +107,17 @@ class HeldSkills:
         if uri != entry.uri and key in self._approved:
             return
         origin = loose_origin(describe_location(locate_target(target)))
-        tool, arguments = _describe_skill(entry), {"uri": uri}
+        files = () if entry.resources == "dynamic" else entry.resources
+        digest = next((file.digest for file in files if file.uri == uri), None)
+        tool, arguments = _describe_skill(entry), {"uri": uri, "digest": digest}
         call = OriginCall(id=origin.id, method="resources/read", name=uri, arguments=arguments)
         params = CallToolRequestParams.of(tool.name, arguments)
-        if await confirm.confirm(params, structs.replace(origin, call=call, tool=tool)) is not True:
+        before = READ.set(read)
+        try:
+            allowed = await confirm.confirm(params, structs.replace(origin, call=call, tool=tool))
+        finally:
+            READ.reset(before)
+        if allowed is not True:
             raise Rejected(f"The skill {entry.uri} was not allowed as it is")
         if entry.resources != "dynamic":
             if len(self._approved) >= MAX_SKILLS:

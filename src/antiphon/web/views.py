@@ -340,6 +340,7 @@ def _list_texts(shown: Shown) -> Iterator[tuple[str, Whole]]:
     yield "message", Whole(text=shown.message)
     yield "raw", Whole(text=shown.raw)
     yield "arguments", Whole(text=shown.arguments)
+    yield "read", Whole(text=shown.read)
     yield "description", Whole(text=shown.tool_description)
     yield "tool", Whole(text=shown.tool)
     yield "result", Whole(text=shown.tool_result)

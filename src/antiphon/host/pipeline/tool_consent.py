@@ -27,7 +27,7 @@ from antiphon.host.pipeline.stages import admit_ask, check_approval, conclude_as
 from antiphon.host.review.decisions import arguments_of, check_arguments
 from antiphon.host.review.definitions import row_of
 from antiphon.host.review.given_grants import Grant
-from antiphon.host.review.question import PENDING, CallTaken, PendingCall, fingerprint_call, hash_owner
+from antiphon.host.review.question import PENDING, READ, CallTaken, PendingCall, fingerprint_call, hash_owner
 from antiphon.host.review.queue import LATER
 from antiphon.host.review.review import (
     Answer,
@@ -53,6 +53,8 @@ UNKNOWN_KEPT = 24 * 3600.0
 """Seconds for which the same call is told that nobody knows whether it ran."""
 MAX_BODY = 64_000
 """Most bytes of an outcome that are kept."""
+MAX_TEXT = 100_000
+"""Most characters that a person is shown of a file that is read: instructions of some 50 pages."""
 SAVING = 5.0
 """Seconds that a result waits until its outcome is stored."""
 
@@ -380,7 +382,14 @@ async def _review_call(
 async def _make_item(case: Case, params: CallToolRequestParams, shown: _DefinitionPair, verdict: Verdict) -> ToolItem:
     """Make what a person is shown of a call."""
     await case.save()
-    risks = await case.scan_message(risks_of(params, case.origin))
+    seen, read = case.origin, READ.get()
+    # A server that is started to read from has tasks that outlive this call, and must not inherit it.
+    READ.set(None)
+    text, left_out = ("", 0) if read is None else _cut_text(await read())
+    if text and seen.tool is not None:
+        # What is read reaches a model as a definition does, so it is examined with it.
+        seen = structs.replace(seen, tool=structs.replace(seen.tool, meta={"text": text}))
+    risks = await case.scan_message(risks_of(params, seen))
     flowed = frozenset[Label]() if case.situation is None else case.situation.flowed
     if verdict.reason == "flow":
         risks = (make_flow_risk(flowed), *risks)
@@ -392,7 +401,18 @@ async def _make_item(case: Case, params: CallToolRequestParams, shown: _Definiti
         expires_in=case.expires_in,
         labels=_list_labels(case, params, shown),
         allowed=shown.allowed.body if shown.is_changed and shown.allowed is not None else None,
+        text=text,
+        left_out=left_out,
     )
+
+
+def _cut_text(data: bytes) -> tuple[str, int]:
+    """Return the beginning of a file as text, and how many of its bytes are not in it: all, if it is no text."""
+    try:
+        text = data.decode()[:MAX_TEXT]
+    except UnicodeDecodeError:
+        text = ""
+    return text, len(data) - len(text.encode())
 
 
 def _check_policy_again(

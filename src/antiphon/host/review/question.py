@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal
@@ -303,6 +303,8 @@ class PendingCall:
 
 PENDING: ContextVar[PendingCall | None] = ContextVar("antiphon_pending_call", default=None)
 """The call that this task makes for a caller that asks again; ``None`` for a caller that waits."""
+READ: ContextVar[Callable[[], Awaitable[bytes]] | None] = ContextVar("antiphon_read", default=None)
+"""Fetches what this task wants to hand over, once a person is to be shown it; ``None`` if nothing can be shown."""
 
 
 def fingerprint_question(kind: str, origin: Origin, digests: Sequence[str]) -> str:

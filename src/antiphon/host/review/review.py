@@ -112,6 +112,10 @@ class ToolItem(msgspec.Struct, frozen=True, kw_only=True):
     """The result under review, as the model would get it; ``None`` while the call is."""
     labels: tuple[Label, ...] | None = None
     """The labels of the tool, if the person is to check and correct them; ``None`` if not."""
+    text: str = ""
+    """The text that waits to be handed over, if it is known: the beginning of a skill's file, as its server sent it."""
+    left_out: int = 0
+    """Number of the file's bytes that ``text`` lacks."""
 
 
 class ElicitItem(msgspec.Struct, frozen=True, kw_only=True):

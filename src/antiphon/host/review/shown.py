@@ -81,6 +81,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[DiffLine, ...] | None = ()
     facts: tuple[tuple[str, str], ...] = ()
     item: ReviewItem | None = None
+    read: str = ""
+    """The text that waits to be handed over."""
+    left_out: int = 0
+    """Number of its bytes that are not shown."""
     tool_description: str = ""
     """The server's words about the tool to be called."""
     tool: str = ""
@@ -109,7 +113,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         shown = self.turns if self.answer is None else (self.answer,)
         parts = [part.text for turn in shown for part in turn.parts]
         if self.answer is not None or self.params is None:
-            return [*parts, self.message, self.arguments, self.tool_description, self.tool, self.tool_result]
+            return [*parts, self.message, self.arguments, self.read, self.tool_description, self.tool, self.tool_result]
         return [*parts, self.params.system_prompt or "", *map(format_json, self.params.tools or ())]
 
 
@@ -178,6 +182,8 @@ def _show_tool(shown: Shown, item: ToolItem) -> Shown:
         message=item.params.name,
         arguments=format_json(item.params),
         table=_table(item),
+        read=item.text,
+        left_out=item.left_out,
         tool_description="" if said is None else said.description or "",
         tool="" if said is None else format_json(msgspec.structs.replace(said, description=None)),
         is_redefined=item.allowed is not None,

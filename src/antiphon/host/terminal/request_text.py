@@ -89,6 +89,11 @@ def show_tool(item: ToolItem, layout: Layout, words: summary.Texts = ENGLISH) ->
         yield from layout.quoted(format_json(item.result))
     yield layout.paint("1", f" {words('show.arguments')}")
     yield from layout.quoted(format_json(msgspec.Raw(bytes(item.params.arguments) or b"{}")))
+    if item.text or item.left_out:
+        yield from layout.remark(words("tool.read"), 0)
+        yield from layout.quoted(item.text)
+    if item.left_out:
+        yield from layout.remark(words("tool.left_out", n=item.left_out), 0)
     tool = item.origin.tool
     if item.allowed is not None:
         yield layout.paint("1", f" {words('tool.redefined')}")
