@@ -210,7 +210,7 @@ async def test_a_host_starts_the_server_of_a_bundle(cli: Cli, folder: Path, tmp_
         ("io.github.ann/weather", "io.github.ann/weath", "README.md: add the line <!-- mcp-name: io.github.ann/weath"),
         ("The weather of any town", "W" * 101, "write a shorter one as description in [tool.antiphon.pack]"),
         ("weather-server =", "weather =", 'uvx starts weather-server: add weather-server = "module:main"'),
-        ("server.py", "serve.py", "entry_point: serve.py is not packed, or calls no run()"),
+        ("server.py", "serve.py", "entry_point: serve.py is not among the packed files"),
         ("images/icon.png", "README.md", "manifest.icon: README.md is not a packed PNG image"),
         ('name = "Ann", ', "", '"project.authors": '),
         ('name = "Ann", ', "", "give one author a name"),

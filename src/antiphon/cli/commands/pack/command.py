@@ -102,8 +102,8 @@ def _check_files(files: Mapping[str, bytes], project: Mapping[str, Any], pack: M
         raise ConfigError(f'pyproject.toml: project.scripts: uvx starts {script}: add {script} = "module:main"')
     if not re.search(rf"{re.escape(mark)}(?![\w./-])".encode(), files.get(readme, b"")):
         raise ConfigError(f"{readme}: add the line <!-- {mark} -->, by which the registry knows the owner")
-    if b"run(" not in files.get(start, b""):
-        raise ConfigError(f"pyproject.toml: tool.antiphon.pack.entry_point: {start} is not packed, or calls no run()")
+    if start not in files:
+        raise ConfigError(f"pyproject.toml: tool.antiphon.pack.entry_point: {start} is not among the packed files")
     if icon is not None and files.get(str(icon), b"")[:4] != b"\x89PNG":
         raise ConfigError(f"pyproject.toml: tool.antiphon.pack.manifest.icon: {icon} is not a packed PNG image")
 
