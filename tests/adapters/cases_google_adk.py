@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from antiphon import Client
 from antiphon.adapters.google_adk import AdkToolset
 from antiphon.gateway import Gateway
 from antiphon.host import Host, MemoryStore, Policy, Rule
+from tests.adapters.faults import FAULTS, Shop, allow
 from tests.adapters.matrix import CASES, REVISIONS, check
 from tests.adapters.servers import drifting, every_kind
 from tests.host.asks import Person, approve
@@ -60,6 +63,17 @@ def responses(parts: list[Any]) -> list[str]:
     return [str(part.function_response.response) for part in parts if part.function_response]
 
 
+def make(client: Client, host: Host) -> AdkToolset:
+    """Make an adapter."""
+    return AdkToolset(client, host=host)
+
+
+async def run(adapter: AdkToolset, name: str, arguments: Any) -> str:
+    """Have a new agent call one tool; return what its model got."""
+    session = Session(adapter, (name, dict(arguments)))
+    return str(responses(await session.send(types.Part.from_text(text="Go"))))
+
+
 async def drive(client: Client, host: Host, name: str, arguments: Any) -> str:
     """Have an agent call one tool; return what its model got."""
     session = Session(AdkToolset(client, host=host), (name, dict(arguments)))
@@ -74,6 +88,24 @@ async def drive(client: Client, host: Host, name: str, arguments: Any) -> str:
 async def test_every_case_is_carried_on_every_revision(case: str, revision: str):
     """Or the model reads that the revision cannot do it."""
     await check(drive, case, revision)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_every_fault_is_stood(fault: str, tmp_path: Path):
+    """Servers that end in a call, huge results, runs at once and cancelled runs."""
+    await FAULTS[fault](make, run, tmp_path)
+
+
+async def test_closing_ends_the_calls_of_other_runs():
+    """A runner that closes a toolset which another one uses as well ends its call: the model reads it, and goes on."""
+    shop = Shop()
+    toolset = AdkToolset(Client(shop.server), host=allow())
+    running = asyncio.ensure_future(run(toolset, "wait", {}))
+    await shop.waiting.wait()
+    await toolset.close()
+    assert "error" in await running
+    assert "bought: hat" in await run(toolset, "buy", {"product": "hat"})
+    await toolset.close()
 
 
 @pytest.mark.parametrize("confirmed", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from antiphon import Client
 from antiphon.adapters.openai_agents import AntiphonServer
 from antiphon.gateway import Gateway
 from antiphon.host import Host, MemoryStore, Policy, Rule
+from tests.adapters.faults import FAULTS
 from tests.adapters.matrix import CASES, REVISIONS, check
 from tests.adapters.servers import drifting, every_kind
 from tests.host.asks import Person, approve
@@ -46,11 +48,21 @@ def outputs(result: Any) -> list[str]:
     return [str(item["output"]) for item in result.to_input_list() if item.get("type") == "function_call_output"]
 
 
+def make(client: Client, host: Host) -> AntiphonServer:
+    """Make an adapter."""
+    return AntiphonServer(client, host=host)
+
+
+async def run(adapter: AntiphonServer, name: str, arguments: Any) -> str:
+    """Have a new agent call one tool; return what its model got."""
+    agent = Agent(name="a", model=Calling((name, dict(arguments))), mcp_servers=[adapter])
+    return str(outputs(await Runner.run(agent, "Go", run_config=QUIET)))
+
+
 async def drive(client: Client, host: Host, name: str, arguments: Any) -> str:
     """Have an agent call one tool; return what its model got."""
-    async with AntiphonServer(client, host=host) as server:
-        agent = Agent(name="a", model=Calling((name, dict(arguments))), mcp_servers=[server])
-        return str(outputs(await Runner.run(agent, "Go", run_config=QUIET)))
+    async with make(client, host) as adapter:
+        return await run(adapter, name, arguments)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -58,6 +70,12 @@ async def drive(client: Client, host: Host, name: str, arguments: Any) -> str:
 async def test_every_case_is_carried_on_every_revision(case: str, revision: str):
     """Or the model reads that the revision cannot do it."""
     await check(drive, case, revision)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_every_fault_is_stood(fault: str, tmp_path: Path):
+    """Servers that end in a call, huge results, runs at once and cancelled runs."""
+    await FAULTS[fault](make, run, tmp_path)
 
 
 async def test_a_tool_that_is_gone_is_an_error_for_the_model():

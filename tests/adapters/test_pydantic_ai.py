@@ -17,6 +17,7 @@ from antiphon.adapters.pydantic_ai import AntiphonToolset, from_pydantic_ai
 from antiphon.gateway import Gateway
 from antiphon.host import Host, MemoryStore, Policy, Rule, Scripted
 from antiphon.types import ElicitResult
+from tests.adapters.faults import FAULTS
 from tests.adapters.matrix import CASES, REVISIONS, check
 from tests.adapters.servers import PNG, drifting, every_kind
 from tests.host.asks import Person, approve
@@ -219,10 +220,20 @@ async def test_the_path_of_a_file_is_a_gateway_to_its_servers(tmp_path: Path):
     assert names == ["shop__price"]
 
 
+def make(client: Client, host: Host) -> AntiphonToolset:
+    """Make an adapter."""
+    return AntiphonToolset(client, host=host)
+
+
+async def run(adapter: AntiphonToolset, name: str, arguments: Any) -> str:
+    """Have a new agent call one tool; return what its model got."""
+    agent = Agent(calls((name, dict(arguments))), toolsets=[adapter])
+    return str([part.content for part in returned((await agent.run("Go")).all_messages())])
+
+
 async def drive(client: Client, host: Host, name: str, arguments: Any) -> str:
     """Have an agent call one tool; return what its model got."""
-    agent = Agent(calls((name, dict(arguments))), toolsets=[AntiphonToolset(client, host=host)])
-    return str([part.content for part in returned((await agent.run("Go")).all_messages())])
+    return await run(make(client, host), name, arguments)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -230,3 +241,9 @@ async def drive(client: Client, host: Host, name: str, arguments: Any) -> str:
 async def test_every_case_is_carried_on_every_revision(case: str, revision: str):
     """Or the model reads that the revision cannot do it."""
     await check(drive, case, revision)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_every_fault_is_stood(fault: str, tmp_path: Path):
+    """Servers that end in a call, huge results, runs at once and cancelled runs."""
+    await FAULTS[fault](make, run, tmp_path)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
 from antiphon.client.client import Client
 from antiphon.client.connection.server_files import read_servers, substitute_variables, variables_in
-from antiphon.errors import ConfigError, Rejected
+from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, PeerError, Rejected
 from antiphon.gateway.gateway import Gateway
 from antiphon.host.agent_run.offered_tools import OfferedTool, call_for_model, call_tool, offer_tools
 from antiphon.host.config.toml_files import Trust
@@ -84,7 +84,8 @@ class AgentTools:
             raise ConfigError(f'approval is "host" or "framework", not {approval!r}')
         if self._defers and (host is None or isinstance(tools, str | PathLike)):
             raise ConfigError('approval="framework" needs host=, and clients rather than a file')
-        self._clients: list[Client] = []
+        self._clients: dict[Client, bool] = {}  # Each with whether the adapter connects it.
+        self._offered: Mapping[str, OfferedTool] = {}
         self._held = AsyncExitStack()
         self._lock = asyncio.Lock()
         self._entered = 0
@@ -94,7 +95,12 @@ class AgentTools:
         async with self._lock:
             if not self._entered:
                 async with AsyncExitStack() as held:
-                    self._clients = [await self._connect_client(each, held) for each in self._sources(held)]
+                    self._clients = {each: not each.is_open for each in self._sources(held)}
+                    for client, is_ours in self._clients.items():
+                        if self._defers and client.confirmers:
+                            raise ConfigError('approval="framework": the client asks already; give it no confirm=')
+                        if is_ours:
+                            await held.enter_async_context(client)
                     self._held = held.pop_all()
             self._entered += 1
         return self
@@ -107,8 +113,22 @@ class AgentTools:
                 await self._held.aclose()
 
     async def _offer(self) -> Mapping[str, OfferedTool]:
-        """List the tools that a model may call, by the names for it."""
-        return await offer_tools(self._clients)
+        """List the tools that a model may call, by the names for it; those of the last list if a server has ended."""
+        try:
+            await self._connect_again()
+            self._offered = await offer_tools(list(self._clients))
+        except (CallTimeout, ConnectionClosed, PeerError):
+            if not self._offered:
+                raise
+        return self._offered
+
+    async def _connect_again(self) -> None:
+        """Connect the clients again whose servers have ended, unless they were connected by the program."""
+        async with self._lock:
+            for client, is_ours in self._clients.items() if self._entered else ():
+                if is_ours and not client.is_open:
+                    await client.close()
+                    await client.connect()
 
     async def _call(
         self,
@@ -124,14 +144,19 @@ class AgentTools:
         ``call`` names the call for the framework. ``approved``: what the user decided about it, with the ``reason``;
         ``None`` for nothing yet, then ``Undecided`` may be raised.
         """
-        told = self._on_progress
-        progress = None if told is None else partial(told, offered.name)
-        confirm: Host | _Confirmation | None = self._host
-        if self._defers and self._host is not None:
-            if approved and not await self._is_unchanged(offered, call):
-                approved, reason = False, "The tool has changed since its call was approved; look at it again"
-            confirm = _Confirmation(self._host, _FrameworkReviewer(self.framework, approved, reason))
-        result, refused = await call_for_model(call_tool(offered, arguments, confirm, progress))
+        progress = self._on_progress and partial(self._on_progress, offered.name)
+
+        async def attempt() -> CallToolResult:
+            await self._connect_again()
+            confirm: Host | _Confirmation | None = self._host
+            if self._defers and self._host is not None:
+                decision = approved, reason
+                if approved and not await self._is_unchanged(offered, call):
+                    decision = False, "The tool has changed since its call was approved; look at it again"
+                confirm = _Confirmation(self._host, _FrameworkReviewer(self.framework, *decision))
+            return await call_tool(offered, arguments, confirm, progress)
+
+        result, refused = await call_for_model(attempt())
         if refused == "deferred":
             await self._note_question(offered, call)
             raise Undecided
@@ -152,16 +177,11 @@ class AgentTools:
 
     async def _is_unchanged(self, offered: OfferedTool, call: Sequence[object]) -> bool:
         """Return whether the tool is still the one about which the framework's user was asked."""
-        now = (await self._offer()).get(offered.name)
+        now = (await offer_tools(list(self._clients))).get(offered.name)
         return now is not None and await self._find_question(call) == await digest_definition(now.tool)
 
     def _identify_question(self, call: Sequence[object]) -> str:
         return hash_owner(encode_value([self.framework, *call]).decode())
-
-    async def _connect_client(self, client: Client, held: AsyncExitStack) -> Client:
-        if self._defers and client.confirmers:
-            raise ConfigError('approval="framework": the client asks already; give the host to the adapter alone')
-        return client if client.is_open else await held.enter_async_context(client)
 
     def _sources(self, held: AsyncExitStack) -> Sequence[Client]:
         tools, host = self._tools, self._host

@@ -5,6 +5,7 @@ Needs ``antiphon[google-adk]``.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Unpack
 
 from google.adk.agents.readonly_context import ReadonlyContext
@@ -39,7 +40,7 @@ class AdkToolset(AgentTools, BaseToolset):
     def __init__(self, tools: Tools, **options: Unpack[AgentOptions]) -> None:
         AgentTools.__init__(self, tools, **options)
         BaseToolset.__init__(self)
-        self._is_connected = False
+        self._is_connected, self._connecting = False, asyncio.Lock()
 
     async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
         """List the tools that a model may call; connect first.
@@ -47,20 +48,18 @@ class AdkToolset(AgentTools, BaseToolset):
         Args:
             readonly_context: the run; not used.
         """
-        if not self._is_connected:
-            self._is_connected = True
-            try:
+        async with self._connecting:
+            if not self._is_connected:
                 await self.__aenter__()
-            except BaseException:
-                self._is_connected = False
-                raise
+                self._is_connected = True
         return [_AdkTool(self, offered) for offered in (await self._offer()).values()]
 
     async def close(self) -> None:
         """Disconnect."""
-        if self._is_connected:
-            self._is_connected = False
-            await self.__aexit__()
+        async with self._connecting:
+            if self._is_connected:
+                self._is_connected = False
+                await self.__aexit__()
 
     async def call(self, offered: OfferedTool, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         """Call a tool; why it was refused or has failed is an error for the model.
