@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 
 from antiphon import Client, Server, Tool
 from antiphon.adapters.langchain import AntiphonTools
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.gateway import Gateway
 from antiphon.host import Host, MemoryStore, Policy, Rule
+from tests.adapters.faults import FAULTS
 from tests.adapters.matrix import CASES, REVISIONS, check
 from tests.adapters.servers import drifting, every_kind
 from tests.host.asks import Person, approve
@@ -42,11 +47,21 @@ def results(state: dict[str, Any]) -> list[ToolMessage]:
     return [message for message in state["messages"] if isinstance(message, ToolMessage)]
 
 
+def make(client: Client, host: Host) -> AntiphonTools:
+    """Make an adapter."""
+    return AntiphonTools(client, host=host)
+
+
+async def run(adapter: AntiphonTools, name: str, arguments: Any) -> str:
+    """Have a new agent call one tool; return what its model got."""
+    agent = create_agent(calls((name, dict(arguments))), await adapter.list_tools())
+    return str([message.content for message in results(await agent.ainvoke({"messages": "Go"}))])
+
+
 async def drive(client: Client, host: Host, name: str, arguments: Any) -> str:
     """Have an agent call one tool; return what its model got."""
-    async with AntiphonTools(client, host=host) as tools:
-        agent = create_agent(calls((name, dict(arguments))), await tools.list_tools())
-        return str([message.content for message in results(await agent.ainvoke({"messages": "Go"}))])
+    async with make(client, host) as adapter:
+        return await run(adapter, name, arguments)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -54,6 +69,12 @@ async def drive(client: Client, host: Host, name: str, arguments: Any) -> str:
 async def test_every_case_is_carried_on_every_revision(case: str, revision: str):
     """Or the model reads that the revision cannot do it."""
     await check(drive, case, revision)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_every_fault_is_stood(fault: str, tmp_path: Path):
+    """Servers that end in a call, huge results, runs at once and cancelled runs."""
+    await FAULTS[fault](make, run, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +102,130 @@ async def test_an_interrupt_decides_before_the_call(decision: dict[str, Any], ra
         state = await agent.ainvoke(Command(resume={"decisions": [decision]}), config)
     assert (called, person.shown) == (ran, [])
     assert got in results(state)[0].text
-    steps = [entry.record.step for entry in await store.entries()]
-    assert steps.count("refused") >= 1
+    decided = [each.record for each in await store.entries() if each.record.step in {"review", "refused"}]
+    review = ("review", "approve" if ran else "deny", "langchain")
+    assert [(each.step, each.outcome, each.by) for each in decided][:2] == [("refused", "deferred", None), review]
+
+
+@pytest.mark.parametrize("approval", ["host", "framework"])
+@pytest.mark.parametrize("has_id", [True, False])
+async def test_a_node_that_is_repeated_runs_no_tool_twice(approval: Any, has_id: bool):
+    """Whoever approves is asked once about a call, though the node itself interrupts the graph after it.
+
+    A call without an id is the exception where the host decides: nothing tells a repeated call from a second one.
+    """
+    called, store, person = list[str](), MemoryStore(), Person(approve)
+    config: Any = {"configurable": {"thread_id": "1"}}
+    asked: list[Any] = []
+    call: Any = {"product": "hat"}
+    if has_id:
+        call = {"name": "price", "args": call, "id": "call-0", "type": "tool_call"}
+    host = Host(reviewer=person, store=store)
+    async with AntiphonTools(Client(every_kind(called)), host=host, approval=approval) as tools:
+        [price] = [tool for tool in await tools.list_tools() if tool.name == "price"]
+
+        async def look_up(state: MessagesState) -> Any:
+            got = await price.ainvoke(call)
+            return {"messages": [AIMessage(f"{getattr(got, 'text', got)} {interrupt('Sure?')}")]}
+
+        graph = StateGraph(MessagesState)
+        graph.add_node("look_up", look_up)
+        graph.add_edge(START, "look_up")
+        compiled = graph.compile(checkpointer=InMemorySaver())
+        state = await compiled.ainvoke({"messages": "Go"}, config)
+        while "__interrupt__" in state:
+            [question] = state["__interrupt__"]
+            asked.append(question.value)
+            is_ours = question.value != "Sure?"
+            answer = {"decisions": [{"type": "approve"}]} if is_ours else "yes"
+            state = await compiled.ainvoke(Command(resume=answer), config)
+    times = 2 if approval == "host" and not has_id else 1
+    assert called == ["hat"] * times
+    assert len(person.shown) == (times if approval == "host" else 0)
+    assert len(asked) == (1 if approval == "host" else 2)
+    assert asked[-1] == "Sure?"
+    assert state["messages"][-1].text.endswith(" yes")
+    decided = [each.record for each in await store.entries() if each.record.step in {"review", "refused"}]
+    by = None if approval == "host" else "langchain"
+    first = [] if approval == "host" else [("refused", None)]
+    assert [(each.step, each.by) for each in decided] == first + [("review", by)] * times
+
+
+@pytest.mark.parametrize("product", ["hat", "gone"])
+async def test_a_step_that_another_tool_interrupts_runs_no_call_twice(product: str):
+    """A ``ToolNode`` with several calls is repeated whole; what a call has returned, or why it failed, is kept."""
+    called, person = list[str](), Person(approve)
+    config: Any = {"configurable": {"thread_id": "1"}}
+    done = asyncio.Event()
+
+    @tool
+    async def ask_more(question: str) -> str:
+        """Ask the user, once the other call is over."""
+        await done.wait()
+        return str(interrupt(question))
+
+    class Noting(AntiphonTools):
+        async def call(self, *args: Any) -> Any:
+            try:
+                return await super().call(*args)
+            finally:
+                done.set()
+
+    async with Noting(Client(every_kind(called)), host=Host(reviewer=person)) as tools:
+        graph = StateGraph(MessagesState)
+        graph.add_node("tools", ToolNode([*await tools.list_tools(), ask_more]))
+        graph.add_edge(START, "tools")
+        compiled = graph.compile(checkpointer=InMemorySaver())
+        uses = [
+            {"name": "price", "args": {"product": product}, "id": "call-0"},
+            {"name": "ask_more", "args": {"question": "Sure?"}, "id": "call-1"},
+        ]
+        state = await compiled.ainvoke({"messages": [AIMessage("", tool_calls=uses)]}, config)
+        assert [asked.value for asked in state["__interrupt__"]] == ["Sure?"]
+        state = await compiled.ainvoke(Command(resume="yes"), config)
+    assert (called, len(person.shown)) == ([product], 1)
+    assert [message.status for message in results(state)] == ["success" if product == "hat" else "error", "success"]
+
+
+async def test_a_step_that_is_run_again_on_purpose_calls_again():
+    """Time travel to a checkpoint before the step is no repetition by an interrupt."""
+    called: list[str] = []
+    config: Any = {"configurable": {"thread_id": "1"}}
+    async with AntiphonTools(Client(every_kind(called)), host=Host(reviewer=None, review="never")) as tools:
+        graph = StateGraph(MessagesState)
+        graph.add_node("tools", ToolNode(await tools.list_tools()))
+        graph.add_edge(START, "tools")
+        compiled = graph.compile(checkpointer=InMemorySaver())
+        use = {"name": "price", "args": {"product": "hat"}, "id": "call-0"}
+        await compiled.ainvoke({"messages": [AIMessage("", tool_calls=[use])]}, config)
+        [before] = [state async for state in compiled.aget_state_history(config) if state.next == ("tools",)]
+        await compiled.ainvoke(None, before.config)
+    assert called == ["hat", "hat"]
+
+
+async def test_an_approval_at_the_framework_and_one_at_the_host():
+    """LangChain's own middleware asks before the step, and the host's person once in it; the call runs once."""
+    called, person, store = list[str](), Person(approve), MemoryStore()
+    config: Any = {"configurable": {"thread_id": "1"}}
+    async with AntiphonTools(Client(every_kind(called)), host=Host(reviewer=person, store=store)) as tools:
+        asking = HumanInTheLoopMiddleware(interrupt_on={"price": True})
+        model = calls(("price", {"product": "hat"}))
+        agent = create_agent(model, await tools.list_tools(), middleware=[asking], checkpointer=InMemorySaver())
+        state = await agent.ainvoke({"messages": "Go"}, config)
+        assert (len(state["__interrupt__"]), called, person.shown) == (1, [], [])
+        await agent.ainvoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
+    assert (called, len(person.shown)) == (["hat"], 1)
+    assert [each.record.outcome for each in await store.entries() if each.record.step == "review"] == ["approve"]
+
+
+async def test_a_call_after_the_end_connects_nothing():
+    """A tool outlives its adapter; calling it says so, and starts no server again."""
+    client = Client(every_kind([]))
+    async with AntiphonTools(client, host=Host(reviewer=None, review="never")) as tools:
+        offered = await tools.list_tools()
+    with pytest.raises(LocalProtocolError):
+        await offered[0].ainvoke({"product": "hat"})
+    assert not client.is_open
 
 
 async def test_an_approval_is_for_the_definition_that_was_asked_about():

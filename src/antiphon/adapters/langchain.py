@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import merge_configs
+from langchain_core.runnables.config import ensure_config, merge_configs
 from langchain_core.tools import BaseTool, ToolException
 from langgraph.types import interrupt
 
@@ -23,6 +23,8 @@ __all__ = ["AntiphonTools"]
 
 _MAX_STEPS = 1000
 """Most steps of graphs that are remembered: the first call of each may interrupt it."""
+_MAX_KEPT = 100
+"""Most results that are kept for steps that are repeated; each has at most 200,000 characters."""
 _CALL_ID = "antiphon_call"
 _ARGUMENTS = "antiphon_arguments"
 """Keys of a step's configuration for the id and the arguments of the call that is made in it."""
@@ -47,6 +49,7 @@ class AntiphonTools(AgentTools):
         super().__init__(tools, **options)
         self._steps: dict[tuple[object, ...], object] = {}
         """The call of each step that may be interrupted."""
+        self._kept: dict[tuple[object, ...], CallToolResult] = {}
 
     async def list_tools(self) -> list[BaseTool]:
         """List the tools that a model may call, by names that models take."""
@@ -81,14 +84,20 @@ class AntiphonTools(AgentTools):
         # Two calls of one step may be equal, but for the id that the model gave them.
         if is_repeatable and not self._is_first(step, (call, offered.name, arguments)):
             raise ToolException("Not run: a person decides about calls. Make one call at a time.")
+        # Something else may have interrupted the step after this call.
+        kept = self._kept.get(made := (*call, offered.name, repr(arguments)))
         try:
             if is_repeatable and await self._find_question(call) is not None:
                 # The step is repeated with a decision, which counts even if the call is allowed by now.
                 raise Undecided
-            result = await self._call(offered, arguments, call)
+            result = kept or await self._call(offered, arguments, call)
         except Undecided:
             arguments, approved, reason = _read_decision(interrupt(_ask_about(offered, arguments)), offered, arguments)
-            result = await self._call(offered, arguments, call, approved=approved, reason=reason)
+            result = kept or await self._call(offered, arguments, call, approved=approved, reason=reason)
+        if is_repeatable or None not in call[1:]:
+            self._kept[made] = result
+            if len(self._kept) > _MAX_KEPT:
+                del self._kept[next(iter(self._kept))]
         if result.is_error:
             raise ToolException(result.text or "The tool has failed")
         return result
@@ -105,7 +114,7 @@ class _LangChainTool(BaseTool):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         id, arguments = _read_call(input)
-        made = merge_configs(config, {"configurable": {_CALL_ID: id, _ARGUMENTS: arguments}})
+        made = merge_configs(ensure_config(config), {"configurable": {_CALL_ID: id, _ARGUMENTS: arguments}})
         return await super().ainvoke(input, made, **kwargs)
 
     async def _arun(self, /, config: RunnableConfig, **_: Any) -> tuple[Any, Any]:
