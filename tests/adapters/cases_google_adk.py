@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from google.adk.agents import LlmAgent
+from google.adk.agents.run_config import RunConfig
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import InMemoryRunner
@@ -43,17 +44,18 @@ class Calling(BaseLlm):
 class Session:
     """A session with an agent that calls tools."""
 
-    def __init__(self, toolset: AdkToolset, *wanted: tuple[str, dict[str, Any]]) -> None:
-        agent = LlmAgent(name="a", model=Calling(model="test", left=list(wanted)), tools=[toolset])
+    def __init__(self, toolset: AdkToolset, *wanted: tuple[str, dict[str, Any]], **options: Any) -> None:
+        agent = LlmAgent(name="a", model=Calling(model="test", left=list(wanted)), tools=[toolset], **options)
         self.runner = InMemoryRunner(agent=agent, app_name="app")
         self._session: Any = None
 
-    async def send(self, *parts: types.Part) -> list[Any]:
+    async def send(self, *parts: types.Part, run_config: RunConfig | None = None) -> list[Any]:
         """Send a message; return the parts of the events that follow."""
         if self._session is None:
             self._session = await self.runner.session_service.create_session(app_name="app", user_id="u")
+        message = types.Content(role="user", parts=list(parts))
         events = self.runner.run_async(
-            user_id="u", session_id=self._session.id, new_message=types.Content(role="user", parts=list(parts))
+            user_id="u", session_id=self._session.id, new_message=message, run_config=run_config
         )
         return [part for event in [e async for e in events] if event.content for part in event.content.parts]
 
