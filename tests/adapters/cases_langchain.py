@@ -152,25 +152,40 @@ async def test_a_node_that_is_repeated_runs_no_tool_twice(approval: Any, has_id:
 
 
 @pytest.mark.parametrize("product", ["hat", "gone"])
-async def test_a_step_that_another_tool_interrupts_runs_no_call_twice(product: str):
-    """A ``ToolNode`` with several calls is repeated whole; what a call has returned, or why it failed, is kept."""
-    called, person = list[str](), Person(approve)
-    config: Any = {"configurable": {"thread_id": "1"}}
-    done = asyncio.Event()
+@pytest.mark.parametrize("is_over", [True, False])
+async def test_a_step_that_another_tool_interrupts_makes_no_call_twice(product: str, is_over: bool):
+    """A ``ToolNode`` with several calls is repeated whole, and gets what a call has returned, or why it failed.
 
-    @tool
-    async def ask_more(question: str) -> str:
-        """Ask the user, once the other call is over."""
-        await done.wait()
-        return str(interrupt(question))
+    If the host's person had not decided yet when the graph was interrupted, the repeated call waits for the same word.
+    """
+    called: list[str] = []
+    asked, may_decide, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    config: Any = {"configurable": {"thread_id": "1"}}
+
+    class Slow(Person):
+        async def confirm(self, item: Any) -> Any:
+            asked.set()
+            await may_decide.wait()
+            return await super().confirm(item)
 
     class Noting(AntiphonTools):
         async def call(self, *args: Any) -> Any:
+            if asked.is_set():
+                may_decide.set()
             try:
                 return await super().call(*args)
             finally:
-                done.set()
+                over.set()
 
+    @tool
+    async def ask_more(question: str) -> str:
+        """Ask the user, once the other call is over, or waits for the host's person."""
+        await (over if is_over else asked).wait()
+        return str(interrupt(question))
+
+    person = Slow(approve)
+    if is_over:
+        may_decide.set()
     async with Noting(Client(every_kind(called)), host=Host(reviewer=person)) as tools:
         graph = StateGraph(MessagesState)
         graph.add_node("tools", ToolNode([*await tools.list_tools(), ask_more]))
@@ -181,7 +196,8 @@ async def test_a_step_that_another_tool_interrupts_runs_no_call_twice(product: s
             {"name": "ask_more", "args": {"question": "Sure?"}, "id": "call-1"},
         ]
         state = await compiled.ainvoke({"messages": [AIMessage("", tool_calls=uses)]}, config)
-        assert [asked.value for asked in state["__interrupt__"]] == ["Sure?"]
+        assert [question.value for question in state["__interrupt__"]] == ["Sure?"]
+        assert called == ([product] if is_over else [])
         state = await compiled.ainvoke(Command(resume="yes"), config)
     assert (called, len(person.shown)) == ([product], 1)
     assert [message.status for message in results(state)] == ["success" if product == "hat" else "error", "success"]

@@ -5,6 +5,7 @@ Needs ``antiphon[langchain]``.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -23,8 +24,8 @@ __all__ = ["AntiphonTools"]
 
 _MAX_STEPS = 1000
 """Most steps of graphs that are remembered: the first call of each may interrupt it."""
-_MAX_KEPT = 100
-"""Most results that are kept for steps that are repeated; each has at most 200,000 characters."""
+_MAX_MADE = 100
+"""Most calls whose results are kept for steps that are repeated; each has at most 200,000 characters."""
 _CALL_ID = "antiphon_call"
 _ARGUMENTS = "antiphon_arguments"
 """Keys of a step's configuration for the id and the arguments of the call that is made in it."""
@@ -49,7 +50,7 @@ class AntiphonTools(AgentTools):
         super().__init__(tools, **options)
         self._steps: dict[tuple[object, ...], object] = {}
         """The call of each step that may be interrupted."""
-        self._kept: dict[tuple[object, ...], CallToolResult] = {}
+        self._made: dict[tuple[object, ...], tuple[asyncio.Lock, list[CallToolResult]]] = {}
 
     async def list_tools(self) -> list[BaseTool]:
         """List the tools that a model may call, by names that models take."""
@@ -84,20 +85,21 @@ class AntiphonTools(AgentTools):
         # Two calls of one step may be equal, but for the id that the model gave them.
         if is_repeatable and not self._is_first(step, (call, offered.name, arguments)):
             raise ToolException("Not run: a person decides about calls. Make one call at a time.")
-        # Something else may have interrupted the step after this call.
-        kept = self._kept.get(made := (*call, offered.name, repr(arguments)))
-        try:
-            if is_repeatable and await self._find_question(call) is not None:
-                # The step is repeated with a decision, which counts even if the call is allowed by now.
-                raise Undecided
-            result = kept or await self._call(offered, arguments, call)
-        except Undecided:
-            arguments, approved, reason = _read_decision(interrupt(_ask_about(offered, arguments)), offered, arguments)
-            result = kept or await self._call(offered, arguments, call, approved=approved, reason=reason)
-        if is_repeatable or None not in call[1:]:
-            self._kept[made] = result
-            if len(self._kept) > _MAX_KEPT:
-                del self._kept[next(iter(self._kept))]
+        # Something else may interrupt the step, after this call or while it waits: it is made once nevertheless.
+        made, is_known = (*call, offered.name, repr(arguments)), is_repeatable or None not in call[1:]
+        lock, ran = self._made.setdefault(made, (asyncio.Lock(), [])) if is_known else (asyncio.Lock(), [])
+        if len(self._made) > _MAX_MADE:
+            del self._made[next(iter(self._made))]
+        async with lock:
+            try:
+                if is_repeatable and await self._find_question(call) is not None:
+                    # The step is repeated with a decision, which counts even if the call is allowed by now.
+                    raise Undecided
+                result = ran[0] if ran else await self._call(offered, arguments, call)
+            except Undecided:
+                arguments, approved, reason = _ask_user(offered, arguments)
+                result = ran[0] if ran else await self._call(offered, arguments, call, approved=approved, reason=reason)
+            ran[:] = [result]
         if result.is_error:
             raise ToolException(result.text or "The tool has failed")
         return result
@@ -140,10 +142,9 @@ def _ask_about(offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any
     return {"action_requests": [request], "review_configs": [config]}
 
 
-def _read_decision(
-    answer: Any, offered: OfferedTool, arguments: dict[str, Any]
-) -> tuple[dict[str, Any], bool, str | None]:
+def _ask_user(offered: OfferedTool, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool, str | None]:
     """Return the arguments to run with, whether to run, and why not. Only a clear yes to this very tool runs it."""
+    answer = interrupt(_ask_about(offered, arguments))
     try:
         [decision] = answer["decisions"]
         kind, edited = decision["type"], decision.get("edited_action")
