@@ -16,8 +16,8 @@ from tests.interop.peers import Peers
 __all__ = ["check_types", "count_passed_cases", "run_example"]
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 300
-"""Seconds that a program may take; the slowest takes half a minute on a quiet machine."""
+PATIENCE = 600
+"""Seconds that a program may take; the slowest takes a minute on a quiet machine."""
 
 
 def find_python(framework: str) -> Path:

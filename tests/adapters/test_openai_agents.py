@@ -12,7 +12,7 @@ import pytest
 from tests.adapters.environments import check_types, count_passed_cases, run_example
 from tests.adapters.matrix import CASES, REVISIONS
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(700)]
 
 
 def test_every_case_is_carried_on_every_revision():

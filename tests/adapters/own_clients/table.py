@@ -103,6 +103,9 @@ def is_carried(case: str, measured: Measured) -> bool:
     """Return whether a client has carried a case."""
     if case == "cancel":
         return measured.is_cancelled
+    if case == "budget":
+        # Each framework has its own word for what it does not spend.
+        return EXPECTED["sampling"] not in measured.got and re.search("budget|limit", measured.got) is not None
     if case in RAN and (measured.asked, measured.early, measured.ran) != (1, [], RAN[case]):
         return False
     return EXPECTED[case] in measured.got
