@@ -145,11 +145,12 @@ async def check_killed_program(make: Make, run: Run, folder: Path) -> None:
 
 
 async def check_killed_server(make: Make, run: Run, folder: Path) -> None:
-    """The model reads that nobody knows what the call did, though the server stays away."""
+    """The model reads that nobody knows what the call did, and then that the server cannot be reached."""
     async with served(MORTAL, folder) as (_, place):
         client = Client(f"http://{place}/mcp")
         async with using(make(client, allow())) as adapter:
             assert "find out what it did" in await run(adapter, "end", {})
+            assert "cannot reach" in await run(adapter, "price", {"product": "hat"})
     assert not client.is_open
 
 
