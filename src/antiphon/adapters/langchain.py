@@ -22,13 +22,10 @@ from antiphon.wire.tools import CallToolResult
 
 __all__ = ["AntiphonTools"]
 
-_MAX_STEPS = 1000
-"""Most steps of graphs that are remembered: the first call of each may interrupt it."""
-_MAX_MADE = 100
-"""Most calls whose results are kept for steps that are repeated; each has at most 200,000 characters."""
-_CALL_ID = "antiphon_call"
-_ARGUMENTS = "antiphon_arguments"
-"""Keys of a step's configuration for the id and the arguments of the call that is made in it."""
+_MAX_STEPS, _MAX_MADE = 1000, 100
+"""Most steps that are remembered, and most results kept for steps that are repeated (200,000 characters each)."""
+_CALL = "antiphon_call"
+"""Key of a step's configuration for the id and the arguments of the call that is made in it."""
 
 
 class AntiphonTools(AgentTools):
@@ -81,7 +78,7 @@ class AntiphonTools(AgentTools):
         """
         where = config.get("configurable", {})
         step = (where.get("thread_id"), where.get("checkpoint_ns"))
-        call, is_repeatable = (*step, where.get(_CALL_ID)), self._defers and step[1] is not None
+        call, is_repeatable = (*step, where.get(_CALL, (None,))[0]), self._defers and step[1] is not None
         # Two calls of one step may be equal, but for the id that the model gave them.
         if is_repeatable and not self._is_first(step, (call, offered.name, arguments)):
             raise ToolException("Not run: a person decides about calls. Make one call at a time.")
@@ -115,13 +112,12 @@ class _LangChainTool(BaseTool):
     offered: OfferedTool
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        id, arguments = _read_call(input)
-        made = merge_configs(ensure_config(config), {"configurable": {_CALL_ID: id, _ARGUMENTS: arguments}})
+        made = merge_configs(ensure_config(config), {"configurable": {_CALL: _read_call(input)}})
         return await super().ainvoke(input, made, **kwargs)
 
     async def _arun(self, /, config: RunnableConfig, **_: Any) -> tuple[Any, Any]:
         # Not the keywords: an argument of a server's tool may be called "config", too.
-        arguments = config.get("configurable", {})[_ARGUMENTS]
+        arguments = config.get("configurable", {})[_CALL][1]
         result: CallToolResult = await self.adapter.call(self.offered, arguments, config)
         return [convert_content(translate_block(block)) for block in result.content], result.structured_content
 
@@ -135,16 +131,12 @@ def _read_call(given: object) -> tuple[object, dict[str, Any]]:
     return (call.get("id"), call["args"]) if call.get("type") == "tool_call" else (None, call)
 
 
-def _ask_about(offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Make the request that LangChain's user interfaces know."""
-    request = {"name": offered.name, "args": arguments, "description": offered.tool.description or offered.name}
-    config = {"action_name": offered.name, "allowed_decisions": ["approve", "edit", "reject"]}
-    return {"action_requests": [request], "review_configs": [config]}
-
-
 def _ask_user(offered: OfferedTool, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool, str | None]:
     """Return the arguments to run with, whether to run, and why not. Only a clear yes to this very tool runs it."""
-    answer = interrupt(_ask_about(offered, arguments))
+    # The request that LangChain's user interfaces know.
+    request = {"name": offered.name, "args": arguments, "description": offered.tool.description or offered.name}
+    config = {"action_name": offered.name, "allowed_decisions": ["approve", "edit", "reject"]}
+    answer = interrupt({"action_requests": [request], "review_configs": [config]})
     try:
         [decision] = answer["decisions"]
         kind, edited = decision["type"], decision.get("edited_action")
