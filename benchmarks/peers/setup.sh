@@ -42,12 +42,15 @@ install_node() { # name, packages...
   fi
 }
 
+# What the tools of benchmarks/io_bound work with: the versions that we test with, see constraints.txt.
+IO_BOUND=(redis==8.1.0 hiredis==3.5.0 aiohttp==3.14.5 httpx==0.28.1)
+
 mkdir -p "$DIR"
 install_python python1 mcp==1.30.0 &
-install_python python2 mcp==2.3.0 &
-install_python fastmcp4 fastmcp==4.1.2 mcp==2.3.0 &
+install_python python2 mcp==2.3.0 "${IO_BOUND[@]}" &
+install_python fastmcp4 fastmcp==4.2.3 mcp==2.3.0 "${IO_BOUND[@]}" &
 install_python mcp-proxy mcp-proxy==0.13.0 mcp==1.30.0 &
 install_node ts1 @modelcontextprotocol/sdk@1.32.2 zod@4.6.7
 install_node ts2 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/client@2.4.0 \
-  @modelcontextprotocol/node@2.1.2 zod@4.6.7
+  @modelcontextprotocol/node@2.1.2 zod@4.6.7 ioredis@6.0.0
 wait
