@@ -24,7 +24,7 @@ import uvloop
 
 from benchmarks.figures import Round, pairs, spread
 from benchmarks.io_bound.services import restore, seed
-from benchmarks.io_bound.users import CALLS, PUBLISHED, USERS, Form, measure
+from benchmarks.io_bound.users import CALLS, LEAST, PUBLISHED, USERS, Form, measure
 from benchmarks.load.tally import WrongAnswer
 from benchmarks.machine import Busy, describe
 from benchmarks.peers.catalogue import OURS, Peer, cache_folder, missing, node_version, python, version_of
@@ -76,8 +76,8 @@ class Workload:
 
 
 WORKLOADS = {
-    "published": Workload(title="The published sequence, 2025-11-25: a session for each call", form=PUBLISHED),
-    "calls": Workload(title="Calls alone, 2026-07-28", form=CALLS),
+    "published": Workload(title="The published sequence, at 2025-11-25", form=PUBLISHED),
+    "calls": Workload(title="Calls alone, at 2026-07-28", form=CALLS),
     "echo": Workload(title="an echo", form=Form(tools=["echo"]), calls_api=False),
     "redis": Workload(title="one Redis command", form=Form(tools=["read_popular"]), calls_api=False),
     "http": Workload(title="one HTTP request", form=Form(tools=["read_product"])),
@@ -210,11 +210,8 @@ def page(rounds: Mapping[str, Sequence[Round]], options: argparse.Namespace, abo
     for key in ("published", "calls"):
         lines += ["", f"## {WORKLOADS[key].title}", "", *rates(rounds[key])]
         if own := times(rounds[key], f"fastmcp4{HTTPX}", OURS):
-            lines += [
-                "",
-                f"Each with the HTTP client that its own dependencies bring, Antiphon has {own} times as many",
-            ]
-            lines[-1] += " requests for a CPU second as FastMCP (aiohttp and httpx)."
+            words = f"Antiphon with aiohttp, which it depends on, has {own} times as many requests for a CPU second"
+            lines += ["", f"{words}\nas FastMCP with httpx, with which the published server of FastMCP asks the API."]
     lines += ["", "## What each part costs", "", PARTS_TEXT, "", *parts(rounds)]
     return "\n".join(lines)
 
@@ -264,7 +261,8 @@ def describe_run(options: argparse.Namespace, before: Busy, own: float, took: fl
     peers = "; ".join(dict.fromkeys(version_of(peer.folder) for peer in SERVERS.values() if peer.folder))
     return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}, Node"
-        f" {node_version()}; {machine['date']}; {options.rounds} rounds of {options.seconds} s. Load when begun"
+        f" {node_version()}; {machine['date']}; {options.rounds} rounds of at least {options.seconds} s"
+        f" and {LEAST} requests. Load when begun"
         f" {load:.1f}; other work and other machines took {others['others'] + others['stolen']:.0%} of this machine.\n"
         f"Peers: {peers}."
     )

@@ -31,7 +31,7 @@ from benchmarks.load.messages import (
 from benchmarks.load.tally import Tally, WrongAnswer
 from benchmarks.processes import cpu_of
 
-__all__ = ["CALLS", "PUBLISHED", "SHOP_TOOLS", "USERS", "Form", "measure"]
+__all__ = ["CALLS", "LEAST", "PUBLISHED", "SHOP_TOOLS", "USERS", "Form", "measure"]
 
 USERS = 50
 LEAST = 4 * USERS
