@@ -147,6 +147,7 @@ async def test_a_rule_for_calls_like_this_is_shown_before_it_is_saved():
         form = (await page.get(f"/review/{question.id}/like?arg-1=most")).text
         assert "n is at most 5" in form
         assert "sku is &#34;P-1&#34;" in form
+        assert "&amp;" not in form[form.index("like-title") : form.index("<pre")]
         found = re.search(r'name="when" value="([^"]*)"', form)
         assert found is not None
         when = html.unescape(found[1])
