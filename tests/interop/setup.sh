@@ -17,8 +17,10 @@ PYTHON1_PEERS=(mcp==1.30.0 mcp-server-sqlite==2025.4.25 mcp-server-calculator==0
 PYTHONSERVERS_PEERS=(mcp==2.3.0 mcp-server-time==2026.10.19 mcp-server-git==2026.10.19 mcp-server-fetch==2026.10.24)
 # The servers of tests/interop/ported are written for both; it makes servers of OpenAPI documents, too.
 FASTMCP_PEERS=(fastmcp==4.2.3)
-# Programs that call a vendor's API themselves, for the model API.
+# Programs that call a vendor's API themselves, for the model API; LiteLLM is asked about consent as well.
 PYTHONAPI_PEERS=('litellm[proxy]==1.106.2' langchain-openai==1.7.3 langchain-anthropic==1.7.7)
+# A gateway with approvals of its own, asked the same as ours.
+CTRLRUN_PEERS=('ctrlrun[gateway]==0.12.2')
 # Frameworks in which agents are built; each excludes packages of the others, so each has an environment of its own.
 # Each with the framework's own MCP client, which is measured beside ours.
 ADAPTER_LANGCHAIN=(langchain==1.5.2 langgraph==1.2.24 langchain-mcp-adapters==0.3.2)
@@ -65,7 +67,7 @@ HOSTS=(
 
 STAMP="$DIR/installed"
 WANTED="${PYTHON2_PEERS[*]} ${PYTHONAPI_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]} ${HOSTS[*]}
-${PYTHONSERVERS_PEERS[*]} ${SERVERS[*]} ${FASTMCP_PEERS[*]} ${UV_PEERS[*]}
+${PYTHONSERVERS_PEERS[*]} ${SERVERS[*]} ${FASTMCP_PEERS[*]} ${UV_PEERS[*]} ${CTRLRUN_PEERS[*]}
 ${ADAPTER_LANGCHAIN[*]} ${ADAPTER_OPENAI_AGENTS[*]} ${ADAPTER_GOOGLE_ADK[*]} ${ADAPTER_PYDANTIC_AI[*]} ${ADAPTER_TESTS[*]}"
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
   echo "interop peers: already in $DIR"
@@ -95,7 +97,7 @@ install_adapter() { # name, packages...
 echo "interop peers: installing into $DIR"
 (install_python python2 "${PYTHON2_PEERS[@]}" && install_python python1 "${PYTHON1_PEERS[@]}" &&
   install_python pythonapi "${PYTHONAPI_PEERS[@]}" && install_python pythonservers "${PYTHONSERVERS_PEERS[@]}" &&
-  install_python fastmcp "${FASTMCP_PEERS[@]}" && install_python uv "${UV_PEERS[@]}" &&
+  install_python fastmcp "${FASTMCP_PEERS[@]}" && install_python uv "${UV_PEERS[@]}" && install_python ctrlrun "${CTRLRUN_PEERS[@]}" &&
   install_adapter langchain "${ADAPTER_LANGCHAIN[@]}" && install_adapter openai_agents "${ADAPTER_OPENAI_AGENTS[@]}" &&
   install_adapter google_adk "${ADAPTER_GOOGLE_ADK[@]}" && install_adapter pydantic_ai "${ADAPTER_PYDANTIC_AI[@]}") &
 python_job=$!

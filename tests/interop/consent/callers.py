@@ -1,0 +1,104 @@
+"""Programs with the official SDKs that call tools as they are told, and what a model gets of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.interop.peers import Peers
+
+PENDING = "antiphon/pendingCall"
+Target = str | list[str]
+"""An address, or the command line of a program over stdio."""
+
+
+class Column(NamedTuple):
+    """An SDK, and the era that it speaks."""
+
+    program: str
+    mode: str
+
+    @property
+    def name(self) -> str:
+        """Its name, without spaces."""
+        return f"{self.program.partition('_')[0]}-{self.mode}"
+
+
+COLUMNS = [
+    Column("python2_calls", "legacy"),
+    Column("ts2_calls", "2026-07-28"),
+    Column("python2_calls", "2026-07-28"),
+    Column("ts2_calls", "legacy"),
+]
+
+
+class Outcome:
+    """What a model gets of a call."""
+
+    def __init__(self, said: Mapping[str, Any]) -> None:
+        self.said = said
+        self.result: dict[str, Any] = said.get("result", {})
+        blocks = self.result.get("content") or self.result.get("contents") or ()
+        self.text = said.get("error", "") + "".join(block.get("text", "") for block in blocks)
+        self.is_error = bool(self.result.get("isError")) or "error" in said
+        self.waits: str | None = self.result.get("_meta", {}).get(PENDING)
+        self.reports: list[str | None] = said.get("reports", [])
+
+    def __repr__(self) -> str:
+        """What a failed check shows."""
+        return json.dumps(self.said)[:2_000]
+
+
+class Caller:
+    """A running program with an official SDK, which connects to each target once for each token."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._commands = 0
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def start(cls, peers: Peers, column: Column, home: Path) -> Caller:
+        """Start one, whose home and temporary files are elsewhere."""
+        variables = {**os.environ, "ANTIPHON_INTEROP_DIR": str(peers.root), "HOME": str(home)}
+        process = await asyncio.create_subprocess_exec(
+            *peers.program(column.program),
+            column.mode,
+            env=variables,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=1 << 22,
+        )
+        return cls(process)
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            said = json.loads(line)
+            self._waiting.pop(said["id"]).set_result(said)
+        for future in self._waiting.values():
+            future.set_exception(ConnectionError("the program has ended"))
+
+    def begin(self, target: Target, do: str, **members: Any) -> asyncio.Future[dict[str, Any]]:
+        """Send a command; the future has its answer."""
+        if self._reading.done():
+            raise ConnectionError("the program has ended")
+        self._commands += 1
+        future = self._waiting[self._commands] = asyncio.get_running_loop().create_future()
+        assert self._process.stdin is not None
+        sent = {"id": self._commands, "target": target, "do": do, **members}
+        self._process.stdin.write(json.dumps(sent).encode() + b"\n")
+        return future
+
+    async def close(self) -> None:
+        """End the program, and with it what it has started."""
+        if self._process.returncode is None:
+            self._process.terminate()
+        await self._process.wait()
+        await self._reading
