@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from antiphon.web.site import ARMING
-from tests.web.pages import visitor
+from tests.web.pages import Here
 
 Fields = dict[str, list[str]]
 
@@ -72,7 +72,9 @@ class Person:
         origin = re.match(r"http://[^/]+", address)
         assert origin is not None
         self.origin = origin[0]
-        self.browser = visitor(base_url=self.origin, timeout=60)
+        # A kept connection may be closed by the page just as it is used again, which browsers hide.
+        found = Here(limits=httpx.Limits(max_keepalive_connections=0))
+        self.browser = httpx.AsyncClient(transport=found, base_url=self.origin, timeout=60)
 
     async def enter(self) -> None:
         """Open the page by the address that was printed."""
