@@ -20,7 +20,7 @@ from antiphon.protocol.server_offer import ServerOffer, missing_for_ask
 from antiphon.protocol.session import ALLOWED_BEFORE_READY, TRANSITIONS, PeerSession, Phase, read_params, shorten_text
 from antiphon.wire import common
 from antiphon.wire.envelope import Envelope, RequestId, decode_wire, encode_value, prepend_members, result_frame
-from antiphon.wire.lifecycle import InitializeRequestParams, InitializeResult
+from antiphon.wire.lifecycle import InitializeRequestParams, InitializeResult, ServerCapabilities
 from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side, unknown_request
@@ -73,6 +73,11 @@ class ServerSession(PeerSession):
     def offer(self, newer: ServerOffer) -> None:
         """Declare what the server offers from now on, and all that it declared before, on which a client may rely."""
         self._offer = self._offer.widen_offer(newer if self.is_kept else newer.sessionless)
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """What the server offers."""
+        return self._offer.capabilities
 
     def go_on(self, client: InitializeRequestParams, agreed: Revision, *, is_ready: bool, moved: int) -> None:
         """Be the session of a client that has greeted another process.

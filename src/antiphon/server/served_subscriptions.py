@@ -114,6 +114,10 @@ class Subscriptions:
     def restore(self, peer: Peer, uris: Collection[str]) -> None:
         """Restore the subscriptions that a connection's client has made in another process."""
         self._peers[peer] = dict.fromkeys(uris)
+        for kind in ("tools", "prompts", "resources"):
+            # This process may run newer code, which offers something else.
+            if peer.ready.is_set() and getattr(peer.session.capabilities, kind) is not None:
+                self._tell(peer, None, f"notifications/{kind}/list_changed", NotificationParams())
 
     # --- modern -------------------------------------------------------------------------------------------------
 

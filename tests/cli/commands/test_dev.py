@@ -246,3 +246,15 @@ async def test_a_file_that_ends_the_process_is_named_with_its_line(tmp_path: Pat
         assert "shop.py:3: SystemExit: 3" in await running.says("SystemExit")
         running.write("hello")
         await running.says("Serving")
+
+
+async def test_a_client_hears_that_the_tools_have_changed(tmp_path: Path):
+    """Hosts keep the list, and would not see what was written since they connected."""
+    async with developing(tmp_path, "--no-messages") as running:
+        await running.says("Serving")
+        async with Client(running.url, revision="2025-11-25") as client, client.listen(tools=True) as changes:
+            running.write("hello", file=FILE + "\n\n@server.tool\nasync def new() -> str:\n    return 'new'\n")
+            async with asyncio.timeout(PATIENCE):
+                change = await anext(changes)
+            assert change.kind == "tools"
+            assert "new" in [tool.name for tool in (await client.list_tools()).tools]

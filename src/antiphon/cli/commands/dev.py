@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -72,9 +72,8 @@ def command(file: File, *, listening: ListenOptions, inspector: bool = False, me
 
             def print_address(port: int) -> None:
                 url = place.url(options, port)
-                _print_line(
-                    f"Serving {path} at {url}. Ctrl-C ends it.\nConnect: claude mcp add -t http {path.stem} {url}"
-                )
+                _print_line(f"Serving {path} at {url}. Ctrl-C ends it.")
+                _print_line(f"Connect: claude mcp add -t http {path.stem} {url}")
                 if inspector:
                     beside.enter_context(_run_inspector(url))
 
@@ -100,12 +99,11 @@ def _print_line(text: str) -> None:
 
 async def _serve_changing(place: ListenPlace, folder: Path, greet: Callable[[int], None]) -> None:
     watch = FolderWatch(folder)
-    greeted: list[int] = []
+    greet_once = cache(greet)
 
     async def follow_changes(parent: Parent, begun: asyncio.Event, again: asyncio.Event) -> None:
         while True:
             _print_line(f"{await watch.wait_for_change()} has changed: loading it again.")
-            # What is being loaded may never end.
             parent.end_starting()
             (parent.roll if begun.is_set() else again.set)()
 
@@ -114,9 +112,7 @@ async def _serve_changing(place: ListenPlace, folder: Path, greet: Callable[[int
 
         def note_start(port: int, begun: asyncio.Event = begun) -> None:
             begun.set()
-            if not greeted:
-                greeted.append(port)
-                greet(port)
+            greet_once(port)
 
         with contextlib.ExitStack() as held:
             listening = [held.enter_context(each) for each in open_sockets(place.host, place.port)]
