@@ -108,7 +108,7 @@ def main() -> None:
             got = measure(python, "ours" if which == "Antiphon" else "theirs", path)
             start = f"| {name} | {count_operations(path):,} | {which} |"
             if "failure" in got:
-                print(f"{start} - | - | - | - | {got['failure'].replace('|', '/')} |")
+                print(f"{start} - | - | - | - | refused: {got['failure'].partition(':')[0]} |")
                 continue
             tools = got["tools"]
             largest = max((len(tool) for tool in tools), default=0) / 1_000

@@ -60,12 +60,12 @@ class Signature(Struct, frozen=True, kw_only=True):
     name: str
     """The function's own name; for a callable object the name of its class."""
     parameters: tuple[Parameter, ...]
-    context: str | None
+    context: str | None = None
     """Name of the parameter that takes the context."""
-    returns: Any
+    returns: Any = REQUIRED
     """Return annotation; ``REQUIRED`` without one."""
     is_async: bool
-    docstring: str | None
+    docstring: str | None = None
     dependencies: Mapping[str, Any] = {}
     """What fills in the parameters that are no arguments: each a ``Depends``, by the parameter's name."""
 

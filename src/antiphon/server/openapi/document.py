@@ -203,7 +203,7 @@ def _read_document(document: Any) -> tuple[dict[str, Any], str]:
     if isinstance(document, bytes):
         is_json = document.lstrip()[:1] == b"{"
         if len(document) > (MAX_TEXT if is_json else _MAX_YAML):
-            raise ConfigError(f"an OpenAPI document has at most {MAX_TEXT:,} bytes, and {_MAX_YAML:,} in YAML")
+            raise ConfigError(f"an OpenAPI text has at most {MAX_TEXT:,} bytes, {_MAX_YAML:,} in YAML: give a mapping")
         try:
             noun = "the document"
             document = msgspec.json.decode(document) if is_json else read_yaml(document.decode(), _MAX_NODES, noun)

@@ -355,8 +355,6 @@ class _ServedOperation:
             read=lambda raw: {"arguments": decode_arguments(raw)},
             results=ResultConverter(place, shape=None, validator=None),
             build=define,
-            timeout=None,
-            requires=None,
             access={},
         )
 
@@ -506,9 +504,7 @@ def _is_address(text: str) -> bool:
 
 
 def _sign(place: str, parameters: tuple[Parameter, ...]) -> Signature:
-    return Signature(
-        place=place, name="call", parameters=parameters, context=None, returns=REQUIRED, is_async=True, docstring=None
-    )
+    return Signature(place=place, name="call", parameters=parameters, is_async=True)
 
 
 def _find_type(answer: ApiAnswer) -> str:
