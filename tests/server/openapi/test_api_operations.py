@@ -185,3 +185,13 @@ def test_a_list_is_no_choice(name):
         ConfigError, match=rf"from_openapi\({name}=\) takes a function of an ApiOperation, not \['op'\]"
     ):
         serve(describe("get", "/p"), **{name: ["op"]})
+
+
+@pytest.mark.parametrize("schema", [{}, True, False, None, 5])
+def test_a_parameter_without_a_type_is_described(schema):
+    """3.1 has schemas that are true or false; they are listed as anything."""
+    described = describe(
+        "get", "/p/{v}", parameters=[{"name": "v", "in": "path", "description": "Of a pet.", "schema": schema}]
+    )
+    assert serve(described).tools.get("op").definition.input_schema["properties"] == {"v": {"description": "Of a pet."}}
+    assert len(list(serve(described, resources=lambda operation: True).templates)) == 1

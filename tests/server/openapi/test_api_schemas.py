@@ -9,6 +9,7 @@ import pytest
 
 from antiphon import Client, Server
 from antiphon.json_schema.effort import count_members
+from antiphon.server import ApiAnswer
 from tests.server.openapi.api import describe, document
 
 
@@ -57,6 +58,7 @@ def test_what_only_openapi_has_is_converted(given, made):
         ({"required": ["a", "a", 1], "type": "object"}, {"type": "object"}),
         ({"minLength": "3", "maxLength": -1, "multipleOf": 0}, {}),
         ({"pattern": "("}, {}),
+        ({"pattern": ["a"]}, {}),
         ({"items": [{"type": "string"}]}, {}),
         ({"enum": "a", "description": 5, "title": None}, {}),
         ({"default": {"$ref": "http://192.0.2.1/"}}, {}),
@@ -190,3 +192,23 @@ def test_dates_of_yaml_are_text():
         "default": "2020-01-01",
         "enum": ["2020-01-01"],
     }
+
+
+async def test_text_that_is_not_unicode_spoils_no_tool():
+    """Python's own reader of JSON takes it; a schema with it could be neither listed nor compiled."""
+    odd = "a\ud800"
+    schema = {"type": "object", "properties": {odd: {"readOnly": True}, "b": {"enum": [odd], "description": odd}}}
+    described = describe(
+        "post",
+        "/p",
+        summary=odd,
+        parameters=[{"name": odd, "in": "query", "description": odd, "schema": {"type": "string", "default": odd}}],
+        requestBody={"content": {"application/json": {"schema": {**schema, "title": odd}}}},
+    )
+
+    async def answer(request):
+        return ApiAnswer(status=200, headers={}, body=request.body)
+
+    async with Client(Server.from_openapi(described, client=answer, base_url="https://a.test")) as client:
+        assert len((await client.list_tools()).tools) == 1
+        assert (await client.call_tool("op", {"a": "x", "body": {"c": 1}})).content[0].text == '{"c":1}'

@@ -11,7 +11,6 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sized
 from functools import lru_cache
-from math import isfinite
 from typing import Any, cast
 
 import msgspec
@@ -19,6 +18,7 @@ from msgspec import Struct, field
 
 from antiphon.json_schema.effort import count_members
 from antiphon.server.openapi.document import ApiDocument, Target
+from antiphon.wire.envelope import encode_value
 
 MAX_INPUT = 6_000
 """Most members of an input schema, definitions included; ``SchemaValidator`` takes 10,000 objects and arrays."""
@@ -78,7 +78,7 @@ class SchemaConverter:
         inner = [len(each) for name, each in members.items() if name in _INNER and isinstance(each, Sized)]
         size = 1 + len(members) + sum(inner)
         if not members or depth > _MAX_DEPTH or size > self._left:
-            return node if isinstance(node, bool) else {}
+            return node if isinstance(node, bool) and depth else {}
         self._left -= size
         made: dict[str, Any] = {}
         for name, value in members.items():
@@ -87,10 +87,10 @@ class SchemaConverter:
             elif name in ("$ref", "$dynamicRef") and isinstance(value, str):
                 made["$ref"] = self._refer(value, target, uses)
             elif name == "description" and isinstance(value, str):
-                made[name] = value[:2_000]
+                made[name] = target.text(name, 2_000)
             elif _KEPT.fullmatch(name) and _is_small(name, value):
-                # A mapping that was read from YAML may hold dates.
-                made[name] = msgspec.to_builtins(value)
+                # A mapping that others have read may hold dates, and text that is not Unicode.
+                made[name] = msgspec.json.decode(encode_value(value))
                 self._left -= count_members(value, _MAX_MEMBERS) - 1
         _drop_invalid(made)
         _convert_keywords(made, members)
@@ -98,7 +98,7 @@ class SchemaConverter:
         for name in properties.members:
             # What is for the other direction only is left out.
             if properties.get(name).members.get("writeOnly" if self._output else "readOnly") is True:
-                del made["properties"][name]
+                made["properties"].pop(name, None)
                 if name in made.get("required", ()):
                     made["required"] = [each for each in made["required"] if each != name]
         return made
@@ -109,7 +109,9 @@ class SchemaConverter:
         """Convert a keyword whose value is a schema, a list of schemas, or schemas by name."""
         if _INNER[name] == "named":
             keys = [key for key in inner.members if name != "patternProperties" or _is_pattern(key)]
-            made[name] = {key: self.convert(inner.get(key), uses, depth) for key in keys}
+            made[name] = {
+                key.encode(errors="replace").decode(): self.convert(inner.get(key), uses, depth) for key in keys
+            }
         elif _INNER[name] == "list" and inner.items:
             made[name] = [self.convert(each, uses, depth) for each in inner.items]
         elif inner.node is False and self._output and name == "additionalProperties":
@@ -181,13 +183,11 @@ def _convert_keywords(made: dict[str, Any], schema: dict[str, Any]) -> None:
 
 def _is_small(name: str, value: Any) -> bool:
     """Return whether a value of a keyword is kept: "$ref" in one would be taken for a reference by some readers."""
-    if isinstance(value, float):
-        return isfinite(value)
     if isinstance(value, list | dict) and count_members(cast("object", value), _MAX_MEMBERS) > _MAX_MEMBERS:
         return False
-    data = value.encode(errors="replace") if isinstance(value, str) else msgspec.json.encode(cast("object", value))
-    is_short = len(data) <= _MAX_BYTES.get(name, 2_000)
-    return is_short and b'"$ref"' not in data and (name != "pattern" or _is_pattern(cast("object", value)))
+    data = encode_value(cast("object", value))
+    is_fit = name != "pattern" or (isinstance(value, str) and _is_pattern(value))
+    return is_fit and len(data) <= _MAX_BYTES.get(name, 2_000) and b'"$ref"' not in data
 
 
 def _drop_invalid(made: dict[str, Any]) -> None:
@@ -207,7 +207,7 @@ def _read_meta_schema() -> Any:
 
 
 @lru_cache(maxsize=4_096)
-def _is_pattern(pattern: Any) -> bool:
+def _is_pattern(pattern: str) -> bool:
     """Return whether the validator can compile a pattern; those of other dialects of regular expressions may differ."""
     import jsonschema_rs
 

@@ -78,7 +78,7 @@ class Target:
     def text(self, name: str, most: int = 1_000) -> str:
         """Return a member that is text, cut; nothing if it is anything else."""
         value = self.members.get(name)
-        return value[:most] if isinstance(value, str) else ""
+        return value[:most].encode(errors="replace").decode() if isinstance(value, str) else ""
 
 
 class ApiDocument:

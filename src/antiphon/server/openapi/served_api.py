@@ -216,7 +216,7 @@ class _ServedOperation:
             holder = content.get(next(iter(content.members))) if content.members else target
             schema = self._api.incoming.convert(holder.get("schema"), uses)
             text = target.text("description", 2_000)
-            properties[parameter.argument] = {**schema, "description": text} if text and schema else schema
+            properties[parameter.argument] = {**schema, "description": text} if text else schema
             parameters.append(parameter)
             if parameter.place == "path" or target.members.get("required") is True:
                 required.append(parameter.argument)
