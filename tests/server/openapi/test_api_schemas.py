@@ -197,7 +197,7 @@ def test_dates_of_yaml_are_text():
 async def test_text_that_is_not_unicode_spoils_no_tool():
     """Python's own reader of JSON takes it; a schema with it could be neither listed nor compiled."""
     odd = "a\ud800"
-    schema = {"type": "object", "properties": {odd: {"readOnly": True}, "b": {"enum": [odd], "description": odd}}}
+    schema = {"type": "object", "properties": {odd: {"readOnly": True}, "b": {"enum": [odd], "example": odd}}}
     described = describe(
         "post",
         "/p",

@@ -162,7 +162,7 @@ def _convert_keywords(made: dict[str, Any], schema: dict[str, Any]) -> None:
         if schema.get(f"exclusive{bound}") is True and bound.lower() in made:
             made[f"exclusive{bound}"] = made.pop(bound.lower())
     if isinstance(example := schema.get("example"), str | int | float) and _is_small("example", example):
-        made.setdefault("examples", [example])
+        made.setdefault("examples", msgspec.json.decode(encode_value([example])))
     if schema.get("format") == "binary":
         # JSON has no bytes: in arguments they are base64, and are sent as the bytes themselves.
         made.pop("format", None)
