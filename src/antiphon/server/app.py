@@ -404,9 +404,9 @@ class Server(Features):
             a context manager that yields the URL for clients, as soon as they can connect. Entering it raises
             ``ConfigError`` if that cannot be served with these options, and what the lifespan raised.
         """
-        from antiphon.server.serving.network import listen
+        from antiphon.server.serving.network import listen_in_block
 
-        return listen(self._service, transport, host, port, options)
+        return listen_in_block(self._service, transport, host, port, options)
 
     def route(
         self,

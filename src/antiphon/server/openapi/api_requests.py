@@ -98,11 +98,11 @@ def build_request(
         elif value is None:
             continue
         elif each.place == "header":
-            headers[each.name] = ",".join(_expand(each, value, None)).strip(" ")
+            headers[each.name] = ",".join(_expand_value(each, value, None)).strip(" ")
             if re.search(_CONTROL, headers[each.name]) or not headers[each.name].isascii():
                 raise ArgumentError(f"argument {each.argument!r}: a header has no line breaks, and only ASCII")
         else:
-            pairs[each.place] += _expand(each, value)
+            pairs[each.place] += _expand_value(each, value)
     if pairs["cookie"]:
         headers["Cookie"] = "; ".join(pairs["cookie"])
     content = None
@@ -128,12 +128,14 @@ def _list_texts(parameter: ApiParameter, value: Any) -> list[str]:
     return [each if isinstance(each, str) else "" if each is None else encode_value(each).decode() for each in inner]
 
 
-def _expand(parameter: ApiParameter, value: Any, safe: str | None = "") -> list[str]:
+def _expand_value(parameter: ApiParameter, value: Any, safe: str | None = "") -> list[str]:
     """Return the texts that a value becomes in its style (RFC 6570); not encoded if ``safe`` is None."""
     safe = _RESERVED if parameter.reserved and safe is not None else safe
     style, name = parameter.style, quote(parameter.name, safe="")
     if style == "deepObject" and isinstance(value, dict | list):
-        return [f"{quote(key, safe='')}={quote(text, safe=safe or '')}" for key, text in _flatten(parameter, value)]
+        return [
+            f"{quote(key, safe='')}={quote(text, safe=safe or '')}" for key, text in _flatten_value(parameter, value)
+        ]
     texts = [each if safe is None else quote(each, safe=safe) for each in _list_texts(parameter, value)]
     if parameter.explode and isinstance(value, dict) and not parameter.is_json:
         return [f"{key}={text}" for key, text in zip(texts[::2], texts[1::2], strict=True)]
@@ -142,7 +144,7 @@ def _expand(parameter: ApiParameter, value: Any, safe: str | None = "") -> list[
     return texts if style in ("simple", "label") else [f"{name}={text}" for text in texts]
 
 
-def _flatten(parameter: ApiParameter, value: Any, prefix: str | None = None) -> list[tuple[str, str]]:
+def _flatten_value(parameter: ApiParameter, value: Any, prefix: str | None = None) -> list[tuple[str, str]]:
     """Return the members of an object as ``name[member]`` and value, at any depth; arrays by their indices."""
     prefix = parameter.name if prefix is None else prefix
     if not isinstance(value, dict | list):
@@ -150,7 +152,7 @@ def _flatten(parameter: ApiParameter, value: Any, prefix: str | None = None) -> 
     members = cast("Any", value.items() if isinstance(value, dict) else enumerate(cast("list[Any]", value)))
     # A bracket in a name would open another level.
     keys = [(f"{prefix}[{re.sub('[][]', '_', str(key))}]", each) for key, each in members]
-    return [pair for key, each in keys for pair in _flatten(parameter, each, key)]
+    return [pair for key, each in keys for pair in _flatten_value(parameter, each, key)]
 
 
 def _fill_gap(parameter: ApiParameter, value: Any) -> str:
@@ -164,7 +166,7 @@ def _fill_gap(parameter: ApiParameter, value: Any) -> str:
         # Another operation has the path without it, which may delete everything.
         raise ArgumentError(f"argument {parameter.argument!r}: must not be empty, since it is a part of the path")
     start, separator = _STARTS[parameter.style]
-    return start + separator.join(_expand(parameter, value))
+    return start + separator.join(_expand_value(parameter, value))
 
 
 def _encode_body(body: ApiBody, value: Any) -> tuple[str, bytes]:
@@ -192,7 +194,7 @@ def _encode_pair(member: ApiParameter, value: Any) -> list[str]:
     inner = cast("list[Any]", value) if isinstance(value, list) else []
     nested = isinstance(value, dict) or any(isinstance(each, dict | list) for each in inner)
     is_plain = nested and member.style == "form"
-    return _expand(ApiParameter(name=member.name, is_json=True) if is_plain else member, value)
+    return _expand_value(ApiParameter(name=member.name, is_json=True) if is_plain else member, value)
 
 
 def _encode_part(member: ApiParameter, value: Any, boundary: str) -> bytes:

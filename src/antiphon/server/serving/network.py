@@ -368,18 +368,20 @@ async def serve_network(service: Service, transport: str, host: str, port: int, 
 
 
 @contextlib.asynccontextmanager
-async def listen(service: Service, transport: str, host: str, port: int, options: ServeOptions) -> AsyncGenerator[str]:
+async def listen_in_block(
+    service: Service, transport: str, host: str, port: int, options: ServeOptions
+) -> AsyncGenerator[str]:
     """Serve on an address in the background of a block; yields the URL. See ``Server.listen``."""
     network = network_server(service, transport, host, port, options)
     network.is_embedded, told = True, network.on_started
     app, started = cast("ServerApp", network.config.app), asyncio.Event()
 
-    def start() -> None:
+    def note_start() -> None:
         if told is not None:
             told()
         started.set()
 
-    network.on_started = start
+    network.on_started = note_start
     sockets = list(open_sockets(host, port))
     serving = asyncio.create_task(network.serve(sockets=sockets))
     serving.add_done_callback(lambda _: started.set())

@@ -45,10 +45,10 @@ async def command(folder: Folder = Path()) -> int:
     files = dict(_read_files(folder, pack.get("exclude", ())))
     templates = _read_data("documents.json")
     facts = _collect_facts(project, pack, templates["input"])
-    manifest = {**_fill(templates["manifest"], facts), **pack.get("manifest", {})}
+    manifest = {**_fill_template(templates["manifest"], facts), **pack.get("manifest", {})}
     _check_files(files, project, pack, manifest.get("icon"))
     packed = {**files, "manifest.json": await _encode_document(manifest, "mcpb-0.4.json")}
-    entry = await _encode_document(_fill(templates["entry"], facts), "server-2025-12-11.json")
+    entry = await _encode_document(_fill_template(templates["entry"], facts), "server-2025-12-11.json")
     out = folder / "dist"
     out.mkdir(exist_ok=True)
     for name, data in ((f"{project['name']}-{project['version']}.mcpb", _zip_files(packed)), ("server.json", entry)):
@@ -121,7 +121,7 @@ def _collect_facts(project: Mapping[str, Any], pack: Mapping[str, Any], template
         default = {} if option.get("required") else {"default": ""}
         options[name.lower()] = {"type": "string", "title": name, **default, **option}
         format = _FORMATS.get(option.get("type", "string"))
-        inputs.append(_fill(template, {"name": name, "format": format, **option}))
+        inputs.append(_fill_template(template, {"name": name, "format": format, **option}))
     urls = {label.lower(): url for label, url in project.get("urls", {}).items()}
     hosted = _REPOSITORY.fullmatch(urls.get("repository", ""))
     return {
@@ -140,15 +140,15 @@ def _collect_facts(project: Mapping[str, Any], pack: Mapping[str, Any], template
     }
 
 
-def _fill(template: Any, facts: Mapping[str, Any]) -> Any:
+def _fill_template(template: Any, facts: Mapping[str, Any]) -> Any:
     """Replace each "{name.member}" by that fact; leave out members without one, and what is empty then."""
     if isinstance(template, str) and template.startswith("{"):
         steps = template[1:-1].split(".")
         return reduce(lambda found, step: found.get(step) if found else None, steps, cast("Any", facts))
     if isinstance(template, list):
-        return [_fill(each, facts) for each in cast("list[Any]", template)]
+        return [_fill_template(each, facts) for each in cast("list[Any]", template)]
     if isinstance(template, dict):
-        filled = {name: _fill(each, facts) for name, each in cast("dict[str, Any]", template).items()}
+        filled = {name: _fill_template(each, facts) for name, each in cast("dict[str, Any]", template).items()}
         return {name: each for name, each in filled.items() if each not in (None, [], {})}
     return template
 
