@@ -122,6 +122,10 @@ async def test_rates_are_by_tool_and_principal() -> None:
     server.middleware(RateLimitingMiddleware(slow, tools={"free": Rate(per_second=1_000, burst=1_000)}, clock=Clock()))
     for name in ("one", "two", "free"):
         server.tool(name=name)(lambda: "done")
+    inner = Server("inner")
+    for name in ("one", "two"):
+        inner.tool(name=name)(lambda: "done")
+    server.mount(inner, prefix="inner")
 
     async def code(principal: str, tool: str) -> int | None:
         async with raw_client(server, principal=principal) as raw:
@@ -131,6 +135,7 @@ async def test_rates_are_by_tool_and_principal() -> None:
     assert await code("ann", "one") is None
     assert await code("ann", "one") == -32600
     assert await code("ann", "two") is None
+    assert [await code("ann", f"inner__{name}") for name in ("one", "two")] == [None, None]
     assert await code("ben", "one") is None
     assert [await code("ann", "free") for _ in range(3)] == [None] * 3
     assert [await code("ann", f"no{number}") for number in range(2)] == [-32602, -32600]

@@ -198,7 +198,7 @@ class RateLimitingMiddleware:
             limit, key = self._limits.get(name), caller
             if limit is None:
                 # Names come from clients: those that no tool has share one bucket.
-                limit, key = self._others, (caller, name if name in request.ctx.server.tools else None)
+                limit, key = self._others, (caller, name if request.find_tool(name) is not None else None)
             if limit is not None and (wait := limit.take(key)):
                 await asyncio.sleep(wait)
         return await call_next(request)

@@ -204,9 +204,13 @@ def test_a_text_is_no_list_of_names():
 async def test_a_tool_for_an_interface_alone_is_not_for_the_model():
     """A host leaves it to interfaces; through ``call_tool`` it could not tell who calls."""
     server = shop()
-    server.tool(name="order_by_button", ui="ui://shop/orders", visibility=["app"])(lambda: "ordered")
+    inner = Server("inner")
+    for each in (server, inner):
+        each.tool(name="order_by_button", ui="ui://shop/orders", visibility=["app"])(lambda: "ordered")
+    server.mount(inner, prefix="inner")
     async with Client(server) as client:
-        assert "order_by_button" not in await find(client, "order button")
-        result = await client.call_tool("call_tool", {"name": "order_by_button"})
-        assert result.is_error and result.text == "Unknown tool: order_by_button. Find tools with find_tools."
-        assert (await client.call_tool("order_by_button")).text == "ordered"
+        for name in ("order_by_button", "inner__order_by_button"):
+            assert name not in await find(client, "order button")
+            result = await client.call_tool("call_tool", {"name": name})
+            assert result.is_error and result.text == f"Unknown tool: {name}. Find tools with find_tools."
+            assert (await client.call_tool(name)).text == "ordered"

@@ -180,6 +180,8 @@ class Core:
         """The version of the resource templates, and the templates by the schemes of their URIs."""
         self.find_tool: Callable[[str, str | None], Tool | None] | None = None
         """Finds the definition of a tool that middleware serves."""
+        self.definition_of: Callable[[str, str | None], Tool | None] = lambda name, principal: None
+        """Finds the definition of any tool that is served here, also by mounted servers; set by the handlers."""
         self.extension: Extension | None = None
         """The extension of the protocol, if there is one."""
         self._cache_ttl, self._cache_scope = cache_ttl, cache_scope

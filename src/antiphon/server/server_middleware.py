@@ -24,7 +24,7 @@ from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, unknown_notification
 from antiphon.wire.task import CreateTaskResult
-from antiphon.wire.tools import CallToolRequestParams
+from antiphon.wire.tools import CallToolRequestParams, Tool
 
 MAX_REPEATED = 2
 """Most revisions for which one result is kept encoded; the clients of one server usually speak one or two."""
@@ -93,6 +93,14 @@ class ServerRequest:
         # What a relayed result has besides its type belongs to that result alone.
         self._call.facts.original = None
         return result
+
+    def find_tool(self, name: str) -> Tool | None:
+        """Return the definition of a tool that the caller may see, also of a mounted server; ``None`` if there is none.
+
+        Args:
+            name: as the caller knows it.
+        """
+        return (self._core or self._call.core).definition_of(name, self.ctx.request.principal)
 
     @property
     def failure(self) -> type[Exception] | None:

@@ -214,8 +214,8 @@ class SearchTools:
         if isinstance(wanted, FindArguments):
             return await self._find_tools(wanted, request, call_next)
         try:
-            tool = request.ctx.server.tools.get(wanted.name)
-            if tool is not None and not is_for_model(tool.definition):
+            tool = request.find_tool(wanted.name)
+            if tool is not None and not is_for_model(tool):
                 raise InvalidParams(f"Unknown tool: {wanted.name}")
             return await call_next(request.replace(name=wanted.name, arguments=wanted.arguments or None))
         except InvalidParams as error:
