@@ -7,10 +7,13 @@ from playwright.async_api import Browser, expect
 
 from antiphon.host import MemoryStore
 from antiphon.host.budget import DOLLAR, Budget, Cap, format_dollars
+from antiphon.host.providers.base import Usage
 from antiphon.host.review.review import most_of
 from antiphon.host.store.base import Change
 from tests.browser.test_consequences import models
 from tests.browser.visits import visit
+from tests.host.asks import request
+from tests.host.test_pipeline_money import Metered, choose
 from tests.web.pages import desk
 
 pytestmark = pytest.mark.browser
@@ -106,6 +109,23 @@ async def test_the_head_shows_the_budget(chromium: Browser):
                 await expect(head).to_have_text(settled)
                 await head.click()
                 await seen.page.wait_for_selector(".budgets")
+
+
+async def test_the_head_follows_what_a_host_spends_by_itself(chromium: Browser):
+    """Nothing is asked of anybody: the sum in the head of each tab is another one all the same."""
+    provider = Metered(Usage(input_tokens=7_000_000, output_tokens=5_000_000))
+    async with (
+        desk(provider=provider, choose=choose) as page,
+        visit(chromium, page) as one,
+        visit(chromium, page) as two,
+    ):
+        for seen in (one, two):
+            await expect(seen.page.locator("#count")).to_be_attached()
+            await expect(seen.page.locator("#budget")).to_be_hidden()
+        await page.host.complete(request())
+        for seen in (one, two):
+            await expect(seen.page.locator("#budget")).to_have_text("$0.012 of $10.00 today")
+            assert await seen.page.locator("#budget meter").evaluate("meter => meter.value") == pytest.approx(0.0012)
 
 
 async def test_the_head_is_silent_without_a_budget(chromium: Browser):

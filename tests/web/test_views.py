@@ -12,8 +12,11 @@ import pytest
 
 from antiphon import Client
 from antiphon.gateway import Gateway
-from antiphon.host import Echo, Policy, Rule
+from antiphon.host import Echo, MemoryStore, Policy, Rule
+from antiphon.host.providers.base import Usage
+from antiphon.host.store.base import Balance
 from antiphon.web.render import PIECE
+from antiphon.web.site import HeadBudget
 from antiphon.wire.content import AudioContent, ImageContent
 from antiphon.wire.origin import OriginTask
 from antiphon.wire.sampling import SamplingMessage
@@ -21,6 +24,7 @@ from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.client.test_remote_skill import BODY, URI, describe, entry_of
 from tests.gateway.test_skills_behind import Sent
 from tests.host.asks import origin, request, says
+from tests.host.test_pipeline_money import Metered, choose
 from tests.web.pages import Desk, desk
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8) + bytes([0, 0, 0, 1] * 2) + bytes(16)
@@ -145,8 +149,49 @@ async def test_the_stream_tells_of_every_change():
         first = await anext(told)
         assert first["pending"] == 0
         await page.asked()
-        second = await anext(told)
+        # What the request reserves may be told before the request itself.
+        while (second := await anext(told))["version"] == first["version"]:
+            pass
         assert (second["pending"], second["version"] > first["version"]) == (1, True)
+
+
+async def test_the_stream_tells_what_is_spent_without_a_question():
+    """A host that asks its model by itself changes the budget of every open tab, and nothing else of the page."""
+    provider = Metered(Usage(input_tokens=7, output_tokens=5))
+    async with (
+        desk(provider=provider, choose=choose) as page,
+        page.client.stream("GET", "/live") as one,
+        page.client.stream("GET", "/live") as other,
+    ):
+        tabs = [
+            (json.loads(line[6:]) async for line in each.aiter_lines() if line.startswith("data: "))
+            for each in (one, other)
+        ]
+        before = [await anext(told) for told in tabs]
+        assert before[0]["budget"] is None
+        await page.host.complete(request())
+        for told, first in zip(tabs, before, strict=True):
+            while (news := await anext(told))["budget"]["text"] != "$0.000000012 of $10.00 today":
+                pass
+            assert {**news, "budget": None} == first
+
+
+async def test_all_tabs_of_a_page_read_its_budget_together():
+    """However many are open: what one tab has read a moment ago serves the others."""
+    store, reads = MemoryStore(), 0
+    reading = store.balances_of
+
+    async def count(keys: list[str]) -> list[Balance]:
+        nonlocal reads
+        reads += 1
+        return await reading(keys)
+
+    store.balances_of = count
+    budget = HeadBudget(store, time.time)
+    await asyncio.gather(*(budget.read(older=3600) for _ in range(50)))
+    assert reads == 1
+    await budget.read()
+    assert reads == 2
 
 
 async def test_asking_whether_one_may_listen_holds_no_connection():

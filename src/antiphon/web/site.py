@@ -30,6 +30,7 @@ from antiphon.host.review import summary
 from antiphon.host.review.decisions import InvalidInput, describe_rule
 from antiphon.host.review.definitions import Digests, Servers
 from antiphon.host.review.given_grants import Grants
+from antiphon.host.review.history import Bound, find_tightest_budget
 from antiphon.host.review.keymap import describe_key, keys_as_set, print_key_name
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
@@ -79,6 +80,7 @@ class Site:
         self.audit = Audit(store)
         self.outcomes = OutcomeLists(self.queue)
         self.watching = Watching(store, clock)
+        self.head_budget = HeadBudget(store, clock)
         self.own = OwnRequests(asker, None if config is None else ConfiguredAsker(config, store))
         self.access = access
         self.servers = servers
@@ -285,6 +287,36 @@ def _let_in(request: Request) -> BrowserSession:
     session = session_of(request)
     assert session is not None, "views are for those who were let in"
     return session
+
+
+_PACE = 1.0
+"""Seconds between two reads of the budget, for all open tabs of a page together."""
+
+
+class HeadBudget:
+    """The budget that the head shows. A host also spends without a question, of which no notice tells."""
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._clock = clock
+        self._bound: Bound | None = None
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def read(self, *, older: float = 0.0) -> Bound | None:
+        """Return the budget of which the least is left, read again if what is known is ``older``, in seconds."""
+        async with self._reading:
+            if time.monotonic() - self._read_at >= older:
+                self._bound = await find_tightest_budget(self._store, self._clock())
+                self._read_at = time.monotonic()
+            return self._bound
+
+    async def await_change(self, known: Bound | None) -> None:
+        """Wait until the budget is another one than a tab shows, or more of it is used or reserved."""
+        while True:
+            if await self.read(older=_PACE) != known:
+                return
+            await asyncio.sleep(_PACE)
 
 
 _LAST = 5

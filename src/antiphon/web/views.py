@@ -25,7 +25,7 @@ from antiphon.host.pipeline.growth import LOOK, Partial, partials_in
 from antiphon.host.review import decisions
 from antiphon.host.review.diff import compact, format_json
 from antiphon.host.review.given_grants import find_covered
-from antiphon.host.review.history import find_tightest_budget
+from antiphon.host.review.history import Bound
 from antiphon.host.review.question import Question, reaches_question
 from antiphon.host.review.review import ReviewItem, ToolItem
 from antiphon.host.review.shown import MessageTurn, Shown, collect_shown, shape_of
@@ -286,28 +286,32 @@ async def _send_events(site: Site, request: Request) -> AsyncIterator[str]:
     changes = site.queue.changes(_LOOK)
     closing = asyncio.ensure_future(site.closing.wait())
     change = asyncio.ensure_future(anext(changes))
+    bound, version = await site.head_budget.read(), 0
+    spending = asyncio.ensure_future(site.head_budget.await_change(bound))
     try:
         yield "retry: 1000\n\n"
         while not closing.done():
             await site.watching.look()
             pause = growing.next_look(_HEARTBEAT)
-            await asyncio.wait((change, closing), timeout=pause, return_when=asyncio.FIRST_COMPLETED)
-            if change.done():
-                version = change.result()
+            await asyncio.wait((change, spending, closing), timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            if change.done() or spending.done():
+                if change.done():
+                    version, change = change.result(), asyncio.ensure_future(anext(changes))
                 await site.pending()
+                bound = await site.head_budget.read()
                 told = {"version": version, "pending": site.waiting, "list": site.rows.version}
-                told |= {"budget": await _describe_budget(site, request)}
+                told |= {"budget": _describe_budget(site, request, bound)}
                 yield f"event: change\ndata: {msgspec.json.encode(told).decode()}\n\n"
-                change = asyncio.ensure_future(anext(changes))
+                spending.cancel()
+                spending = asyncio.ensure_future(site.head_budget.await_change(bound))
             yield await growing.news() or ": still here\n\n"
     finally:
-        change.cancel()
-        closing.cancel()
+        for waiting in (change, spending, closing):
+            waiting.cancel()
 
 
-async def _describe_budget(site: Site, request: Request) -> dict[str, object] | None:
-    """Return what the head shows of the budget of which the least is left: its words, and the part that is used."""
-    bound = await find_tightest_budget(site.store, site.clock())
+def _describe_budget(site: Site, request: Request, bound: Bound | None) -> dict[str, object] | None:
+    """Return what the head shows of a budget: its words, and the part that is used."""
     if bound is None:
         return None
     words = site.texts(request)
