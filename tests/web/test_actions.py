@@ -58,6 +58,10 @@ async def test_the_second_decision_is_told_who_was_faster():
         await page.post("/settings", {"language": "en", "theme": "auto", "name": "Ada"})
         await page.post(f"/review/{question.id}/deny", page.about(question, reason="no"))
         late = await page.post(f"/review/{question.id}/approve", page.about(question))
+        own = "You have decided this already, perhaps in another tab. That decision stands."
+        assert (late.status_code, late.json()["problem"]) == (409, own)
+        await page.post("/settings", {"language": "en", "theme": "auto", "name": "Bob"})
+        late = await page.post(f"/review/{question.id}/approve", page.about(question))
         assert (late.status_code, late.json()["problem"]) == (409, "Ada was faster and has decided.")
         with pytest.raises(Rejected):
             await task
@@ -260,9 +264,11 @@ async def test_a_permission_can_be_taken_back_until_it_counts():
         held = (await page.post(f"/review/{question.id}/approve", page.about(question))).json()
         assert held["undo"] == question.id
         assert 0 < held["seconds"] <= 30
-        assert (await page.post(f"/review/{question.id}/undo")).status_code == 200
+        of = f"{question.id} {(await page.queue.get(question.id)).decided}"
+        assert (await page.post("/undo", {"of": of})).status_code == 200
         assert not task.done()
-        late = await page.post(f"/review/{question.id}/undo")
+        await page.post(f"/review/{question.id}/deny", page.about(question))
+        late = await page.post("/undo", {"of": of})
         assert (late.status_code, late.json()["problem"]) == (422, "Too late to take it back.")
 
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+from antiphon.host.review.review import Deny
 from tests.web.pages import desk
+
+
+def undoing(page: str) -> list[str]:
+    """Find the decisions that the buttons of a page take back."""
+    return re.findall(r'name="of" value="([^"]+)"', page)
 
 
 async def test_a_decision_is_listed_with_its_request_and_can_be_taken_back():
@@ -13,7 +21,7 @@ async def test_a_decision_is_listed_with_its_request_and_can_be_taken_back():
         listed = (await page.get("/outcomes")).text
         assert "Describe &lt;b&gt;it&lt;/b&gt;" in listed
         assert "Approved." in listed
-        undone = await page.post("/undo", {"id": [question.id]})
+        undone = await page.post("/undo", {"of": undoing(listed)})
         assert undone.json()["done"] == "Taken back: it is waiting again."
         assert "Describe" not in (await page.get("/outcomes")).text
         assert not task.done()
@@ -22,12 +30,45 @@ async def test_a_decision_is_listed_with_its_request_and_can_be_taken_back():
 async def test_of_several_that_are_taken_back_the_late_ones_are_said():
     """What can be taken back is; for the others it was too late."""
     async with desk(undo=30) as page:
-        held, one = await page.asked(text="One")
-        await page.post(f"/review/{held.id}/approve", page.about(held))
-        other, _ = await page.asked(text="Two")
-        done = await page.post("/undo", {"id": [held.id, other.id]})
+        (held, one), (other, _) = [await page.asked(text=text) for text in ("One", "Two")]
+        for each in (held, other):
+            await page.post(f"/review/{each.id}/approve", page.about(each))
+        both = undoing((await page.get("/outcomes")).text)
+        assert await page.store.close_review(other.id, "withdrawn", keep_item=False) is None
+        done = await page.post("/undo", {"of": both})
         assert done.json()["done"].startswith("Some of them were taken back")
         assert not one.done()
+
+
+async def test_what_another_tab_took_back_is_not_said_to_be_late():
+    """The request waits again, as both tabs wanted, and is taken back once."""
+    async with desk(undo=30) as page:
+        question, task = await page.asked()
+        await page.post(f"/review/{question.id}/approve", page.about(question))
+        of = undoing((await page.get("/outcomes")).text)
+        for _ in range(2):
+            assert (await page.post("/undo", {"of": of})).json()["done"] == "Taken back: it is waiting again."
+        steps = [entry.record for entry in await page.store.entries()]
+        assert [record.outcome for record in steps if record.step == "review"] == ["undone:approve"]
+        assert not task.done()
+
+
+async def test_a_later_decision_is_not_taken_back_by_an_older_button():
+    """One approves; another takes that back and blocks the server: the first one's button no longer counts."""
+    async with desk(undo=30) as page:
+        question, task = await page.asked()
+        await page.post(f"/review/{question.id}/approve", page.about(question))
+        of = undoing((await page.get("/outcomes")).text)
+        await page.queue.undo(question.id, by="Bob")
+        await page.queue.decide(question.id, Deny(reach="server"), hash=question.hash, by="Bob")
+        assert "Approved" not in (await page.get("/outcomes")).text
+        late = await page.post("/undo", {"of": of})
+        assert (late.status_code, late.json()["problem"]) == (422, "Too late to take it back.")
+        assert (await page.queue.get(question.id)).by == "Bob"
+        assert await page.store.blocks()
+        shown = (await page.get(f"/review/{question.id}")).text
+        assert "Denied, server blocked. It takes effect in a moment; until then it can be taken back. By Bob." in shown
+        assert not task.done()
 
 
 async def test_another_browser_has_a_list_of_its_own():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from secrets import token_hex
 from urllib.parse import urlencode
 
@@ -109,17 +110,18 @@ async def undo_decision(site: Site, request: Request) -> Response:
     """Take back a permission that has not taken effect yet."""
 
     async def act() -> Response:
-        ids = [request.path_params["id"]] if "id" in request.path_params else DecisionForm(form_of(request)).all("id")
+        named = [each.partition(" ") for each in DecisionForm(form_of(request)).all("of")]
         late = 0
-        for id in ids:
-            try:
-                await site.queue.undo(id, by=site.by(request))
-            except AlreadyDecided:
-                late += 1
+        for id, _, decided in named:
+            # A decision that somebody has made since then stays. Where another tab was faster, the request waits again.
+            if decided == str((await site.queue.get(id)).decided):
+                with suppress(AlreadyDecided):
+                    await site.queue.undo(id, by=site.by(request))
+            late += (await site.queue.get(id)).state != "pending"
         await site.read_outcomes(request)
-        if late == len(ids):
+        if late == len(named):
             raise InvalidInput("undo.late")
-        return site.done(request, "undo.some" if late else "undo.done", then=f"/review/{ids[0]}")
+        return site.done(request, "undo.some" if late else "undo.done", then=f"/review/{named[0][0]}")
 
     return await _carry_out(site, request, act)
 
@@ -316,8 +318,9 @@ async def _carry_out(site: Site, request: Request, act: Callable[[], Awaitable[R
 
 def _refuse_late(site: Site, request: Request, question: Question) -> Response:
     words = site.texts(request)
-    if question.state in ("decided", "done") and question.by:
-        return site.problem(request, 409, "problem.late_by", by=question.by)
+    if question.state in ("held", "decided", "done") and question.by:
+        key = "problem.late_own" if question.by == site.by(request) else "problem.late_by"
+        return site.problem(request, 409, key, by=question.by)
     return site.problem(request, 409, "problem.late", state=words(f"state.{question.state}"))
 
 

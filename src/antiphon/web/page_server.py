@@ -84,7 +84,6 @@ _LOOKING: dict[str, View] = {
 _DOING: dict[str, View] = {
     "/review/{id}/preview": actions.preview_edit,
     "/review/{id}/draft": actions.store_draft,
-    "/review/{id}/undo": actions.undo_decision,
     "/review/{id}/{action}": actions.decide_question,
     "/alike": actions.approve_together,
     "/undo": actions.undo_decision,

@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -34,7 +34,7 @@ from antiphon.host.review.history import Bound, find_tightest_budget
 from antiphon.host.review.keymap import describe_key, keys_as_set, print_key_name
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
-from antiphon.host.review.review import most_of
+from antiphon.host.review.review import most_of, name_of
 from antiphon.host.review.summary import first_words, outcome_text, who_of
 from antiphon.host.store.base import Store
 from antiphon.machine.asyncio_tasks import end_tasks
@@ -80,7 +80,7 @@ class Site:
         self.audit = Audit(store)
         self.outcomes = OutcomeLists(self.queue)
         self.watching = Watching(store, clock)
-        self.head_budget = HeadBudget(store, clock)
+        self.head_budget = HeadBudget(lambda: find_tightest_budget(store, clock()))
         self.own = OwnRequests(asker, None if config is None else ConfiguredAsker(config, store))
         self.access = access
         self.servers = servers
@@ -185,6 +185,7 @@ class Site:
             said=said if said.startswith(("done.", "undo.")) else "",
             outcomes=self.outcomes.of(session.number),
             now=self.clock(),
+            me=self.by(request),
             **context,
         )
         return HTMLResponse(page, status)
@@ -271,6 +272,7 @@ class Site:
             "outcome_said": summary.outcome_text,
             "most_of": most_of,
             "first_words": summary.first_words,
+            "name_of": name_of,
             "task_text": summary.task_text,
             "round_text": summary.round_text,
             "LONG": LONG,
@@ -296,9 +298,8 @@ _PACE = 1.0
 class HeadBudget:
     """The budget that the head shows. A host also spends without a question, of which no notice tells."""
 
-    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
-        self._store = store
-        self._clock = clock
+    def __init__(self, find: Callable[[], Awaitable[Bound | None]]) -> None:
+        self._find = find
         self._bound: Bound | None = None
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()
@@ -307,8 +308,7 @@ class HeadBudget:
         """Return the budget of which the least is left, read again if what is known is ``older``, in seconds."""
         async with self._reading:
             if time.monotonic() - self._read_at >= older:
-                self._bound = await find_tightest_budget(self._store, self._clock())
-                self._read_at = time.monotonic()
+                self._bound, self._read_at = await self._find(), time.monotonic()
             return self._bound
 
     async def await_change(self, known: Bound | None) -> None:
@@ -374,13 +374,15 @@ class OutcomeLists:
         return entry
 
     async def read(self, session: int) -> None:
-        """Read from the store what became of the decisions of a browser. What was taken back leaves the list."""
+        """Read from the store what became of the decisions of a browser. A decision that was taken back leaves it."""
         entries = self._lists[session]
         for entry in [each for each in entries if each.is_open]:
+            stays: list[OutcomeRequest] = []
             for request in entry.requests:
-                if request.question.outcome is None:
-                    request.question = await self._queue.get(request.question.id)
-            entry.requests = tuple(each for each in entry.requests if each.question.state != "pending")
+                known = request.question
+                request.question = known if known.outcome is not None else await self._queue.get(known.id)
+                stays += [request] if request.question.decided == known.decided else []
+            entry.requests = tuple(stays)
             if not entry.requests and entry in entries:
                 entries.remove(entry)
 

@@ -74,7 +74,7 @@ const ACTIONS = {
     place?.focus({ preventScroll: true });
   },
   undo: () => {
-    const form = document.querySelector("#undo form, #detail form[action*='/undo']");
+    const form = document.querySelector("#undo form, #detail form[action^='/undo']");
     form?.requestSubmit();
   },
   help: () => document.getElementById("help").showModal(),

@@ -1,5 +1,6 @@
 // What has changed somewhere is shown: in the queue, and in the question if it is not what it was.
 import { tick } from "./clock.js";
+import { leaveOutSettled } from "./consent/alike.js";
 import { first, forget, get, here, prepare, shown } from "./navigation.js";
 import { detail, lost, say } from "./places.js";
 import { change, drawn, renew, sift, sifted } from "./queue.js";
@@ -26,8 +27,11 @@ export function refresh() {
 
 async function renewed() {
   const queue = document.getElementById("queue");
-  if (!queue) return forget();
   try {
+    if (!queue) {
+      forget();
+      return await leaveOutSettled();
+    }
     const as = sifted("/", "queue").slice(1);
     const page = await get("/", "queue", { "X-Since": drawn(queue) });
     // Somebody went elsewhere meanwhile, where the queue may be another: the change is still to be shown.

@@ -1,4 +1,6 @@
 // Several at once: what the one button would let pass is written on it, and only what was on the screen is ticked together.
+import { parsed, say } from "../places.js";
+import { ask } from "../session.js";
 import { spelled, unseen } from "./seen.js";
 
 const DOLLAR = 1e9;
@@ -29,11 +31,30 @@ function label() {
   button.querySelector("small").replaceChildren(...(chosen.length ? named : []));
 }
 
+// What does not wait any more, or is not as it is drawn, cannot be ticked: of several, all are approved or none.
+export async function leaveOutSettled() {
+  const form = document.querySelector("form[data-together]");
+  if (!form) return;
+  const answer = await ask("/", { headers: { "X-Part": "queue" } });
+  const queue = parsed(await answer.text()).getElementById("queue");
+  const waiting = new Set([...(queue?.querySelectorAll("[name=ask]") ?? [])].map((each) => each.value));
+  if (!queue || Number(queue.dataset.pending) > waiting.size) return;
+  const gone = boxes(form).filter((box) => !box.disabled && !waiting.has(`${box.value} ${form.elements[`hash-${box.value}`].value}`));
+  for (const box of gone) {
+    box.checked = false;
+    box.disabled = true;
+    box.closest("legend").append(Object.assign(document.createElement("span"), { className: "warning", textContent: form.dataset.gone }));
+    box.closest("fieldset").classList.add("gone");
+  }
+  if (gone.length) say(form.dataset.gone);
+  label();
+}
+
 document.addEventListener("seen", label);
 document.addEventListener("input", (event) => event.target.closest?.("form[data-together]") && label());
 document.addEventListener("click", (event) => {
   const form = event.target.closest("[data-tick-seen]")?.form;
   if (!form) return;
-  for (const box of boxes(form)) if (!unseen(box.closest("fieldset"))) box.checked = true;
+  for (const box of boxes(form)) if (!box.disabled && !unseen(box.closest("fieldset"))) box.checked = true;
   label();
 });
