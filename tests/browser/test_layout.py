@@ -8,8 +8,10 @@ import msgspec
 import pytest
 from playwright.async_api import Browser
 
+from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
-from tests.browser.visits import visit
+from tests.browser.test_consequences import models
+from tests.browser.visits import ARMED, visit
 from tests.host.asks import origin
 from tests.web.pages import desk
 
@@ -50,6 +52,34 @@ async def test_approve_has_one_place_and_nothing_shifts(chromium: Browser, viewp
                 places.append(await seen.page.locator("#detail .approve").bounding_box())
                 assert await seen.page.evaluate(SHIFT) <= 0.05
             assert places[0] == places[1]
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
+async def test_every_button_of_the_bar_is_whole_at_any_width(chromium: Browser, locale: str):
+    """From a phone to a wide screen: none is cut off, none lies on another, whatever is asked."""
+    async with desk(provider=models()) as page, visit(chromium, page, locale=locale) as seen:
+        question, _ = await page.asked()
+        form = asyncio.create_task(page.host.elicit(ElicitRequestParams.form("Who?", {"properties": {}}), origin("f")))
+        page.tasks.append(form)
+        other = await page.arrived({question.id})
+        for id in (question.id, other.id):
+            await seen.page.goto(f"{page.running.origin}/review/{id}")
+            await seen.page.wait_for_selector(ARMED)
+            for width in (320, 390, 640, 641, 700, 768, 900, 959, 960, 1100, 1279, 1280, 1439, 1440, 1920):
+                await seen.page.set_viewport_size({"width": width, "height": 900})
+                faults = await seen.page.evaluate(
+                    """() => {
+                        const named = "#detail .decide .bar :is(button, .button, summary, select)";
+                        const all = [...document.querySelectorAll(named)].filter((each) => each.checkVisibility());
+                        const boxes = all.map((each) => each.getBoundingClientRect());
+                        const out = boxes.filter((box) => box.left < 0 || box.right > innerWidth);
+                        const meets = (one, other) => one.left < other.right && one.top < other.bottom;
+                        const lies = (one, other) => meets(one, other) && meets(other, one);
+                        const on = boxes.filter((box, at) => boxes.slice(at + 1).some((other) => lies(box, other)));
+                        return [boxes.length >= 4 ? 0 : 1, out.length, on.length];
+                    }"""
+                )
+                assert faults == [0, 0, 0], (width, locale)
 
 
 async def test_the_sentence_has_our_own_facts_alone(chromium: Browser):

@@ -319,8 +319,7 @@ async def _carry_out(site: Site, request: Request, act: Callable[[], Awaitable[R
 def _refuse_late(site: Site, request: Request, question: Question) -> Response:
     words = site.texts(request)
     if question.state in ("held", "decided", "done") and question.by:
-        key = "problem.late_own" if question.by == site.by(request) else "problem.late_by"
-        return site.problem(request, 409, key, by=question.by)
+        return site.problem(request, 409, "problem.late_by", by=question.by)
     return site.problem(request, 409, "problem.late", state=words(f"state.{question.state}"))
 
 

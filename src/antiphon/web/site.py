@@ -185,7 +185,6 @@ class Site:
             said=said if said.startswith(("done.", "undo.")) else "",
             outcomes=self.outcomes.of(session.number),
             now=self.clock(),
-            me=self.by(request),
             **context,
         )
         return HTMLResponse(page, status)

@@ -34,11 +34,11 @@ function label() {
 // What does not wait any more, or is not as it is drawn, cannot be ticked: of several, all are approved or none.
 export async function leaveOutSettled() {
   const form = document.querySelector("form[data-together]");
-  if (!form) return;
+  if (!form || form.dataset.busy) return;
   const answer = await ask("/", { headers: { "X-Part": "queue" } });
   const queue = parsed(await answer.text()).getElementById("queue");
   const waiting = new Set([...(queue?.querySelectorAll("[name=ask]") ?? [])].map((each) => each.value));
-  if (!queue || Number(queue.dataset.pending) > waiting.size) return;
+  if (form.dataset.busy || !queue || Number(queue.dataset.pending) > waiting.size) return;
   const gone = boxes(form).filter((box) => !box.disabled && !waiting.has(`${box.value} ${form.elements[`hash-${box.value}`].value}`));
   for (const box of gone) {
     box.checked = false;
