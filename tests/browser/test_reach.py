@@ -48,6 +48,13 @@ NAMES = """all => all.map(one => {
 })"""
 
 
+SMALL = """() => [...document.querySelectorAll("button, summary, select, input, textarea, a[href]")].filter((one) => {
+    const { width, height } = one.getBoundingClientRect();
+    const pressed = one.checkVisibility() && getComputedStyle(one).display !== "inline" && !one.matches(".skip");
+    return pressed && Math.min(width, height) < 24;
+}).map((one) => one.outerHTML.slice(0, 120))"""
+
+
 async def happened(page: Desk) -> None:
     """Let something be in the record, among the grants and among the blocks."""
     question, task = await page.asked(text="Before")
@@ -58,15 +65,16 @@ async def happened(page: Desk) -> None:
 
 
 async def faults(page: Page) -> list[str]:
-    """Run axe-core, and list its findings."""
+    """Run axe-core, and list its findings; and what is pressed and has less than 24 pixels (links in a text aside)."""
     # The last argument of evaluate must not be returned: the library is an object that cannot be sent.
     await page.evaluate(f"{AXE.read_text()}; undefined")
     found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-    return [f"{one['id']}: {node['html'][:120]}" for one in found["violations"] for node in one["nodes"]]
+    small = await page.evaluate(SMALL)
+    return [f"{one['id']}: {node['html'][:120]}" for one in found["violations"] for node in one["nodes"]] + small
 
 
 @pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, 768, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_finds_no_fault(chromium: Browser, scheme: str, width: int, locale: str, tmp_path: Path):
     """In the queue, a request, its edit and preview, a form, and every other view; light and dark, wide and narrow."""

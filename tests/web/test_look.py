@@ -47,6 +47,17 @@ def test_every_text_has_contrast_on_every_ground_it_stands_on(theme: int):
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, ground)
 
 
+def test_a_font_is_never_waited_for():
+    """A font of the system of the same width stands in until ours has come; Chinese is not among its letters."""
+    faces = re.findall(r"@font-face \{([^}]*woff2[^}]*)\}", (STATIC / "look/look.css").read_text())
+    assert len(faces) == 2
+    for face in faces:
+        assert "font-display: swap" in face
+        ranges = re.findall(r"U\+([0-9A-F]+)(?:-([0-9A-F]+))?", face)
+        assert ranges
+        assert all(int(last or first, 16) < 0x2E80 for first, last in ranges)
+
+
 async def test_the_first_view_of_500_waiting_is_small():
     """Compressed it has at most 25 kB, fonts and scripts aside: they are fetched later, or kept."""
     async with desk() as page:
