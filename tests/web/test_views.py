@@ -14,6 +14,7 @@ from antiphon import Client
 from antiphon.gateway import Gateway
 from antiphon.host import Echo, MemoryStore, Policy, Rule
 from antiphon.host.providers.base import Usage
+from antiphon.host.review.history import find_tightest_budget
 from antiphon.host.store.base import Balance
 from antiphon.web.render import PIECE
 from antiphon.web.site import HeadBudget
@@ -187,7 +188,7 @@ async def test_all_tabs_of_a_page_read_its_budget_together():
         return await reading(keys)
 
     store.balances_of = count
-    budget = HeadBudget(store, time.time)
+    budget = HeadBudget(lambda: find_tightest_budget(store, 0.0))
     await asyncio.gather(*(budget.read(older=3600) for _ in range(50)))
     assert reads == 1
     await budget.read()
