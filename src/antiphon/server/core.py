@@ -181,7 +181,7 @@ class Core:
         self.find_tool: Callable[[str, str | None], Tool | None] | None = None
         """Finds the definition of a tool that middleware serves."""
         self.definition_of: Callable[[str, str | None], Tool | None] = lambda name, principal: None
-        """Finds the definition of any tool that is served here, also by mounted servers; set by the handlers."""
+        """Finds the definition of any tool that is served here, also by mounted servers; set by the service."""
         self.extension: Extension | None = None
         """The extension of the protocol, if there is one."""
         self._cache_ttl, self._cache_scope = cache_ttl, cache_scope

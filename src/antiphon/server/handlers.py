@@ -73,7 +73,6 @@ class Handlers:
         self._rounds = rounds
         self._middleware = middleware
         self._mounts = mounts
-        core.definition_of = self.definition_of
         self._finders: Mapping[str, Callable[[Any, Request, Peer], Handled]] = {
             "tools/call": self._tool_call,
             "resources/read": self._reading,

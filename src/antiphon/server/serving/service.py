@@ -101,6 +101,7 @@ class Service:
         self._worker: TaskWorker | None = None
         self._functions = Handlers(core, pages, self.subscriptions, self.rounds, self._middleware, self._mounts)
         self._functions.task_requests = lambda: self._task_requests
+        core.definition_of = self._functions.definition_of
         self.rounds.tasks = lambda: self.tasks
         self._handlers = self._functions.table()
         self._mounted: list[Service] = []
