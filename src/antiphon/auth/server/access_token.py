@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from antiphon.auth.server.key_set import PublicKey
 from antiphon.errors import AntiphonError
+from antiphon.wire.envelope import too_deep
 
 MAX_TOKEN = 16 * 1024
 """Bytes of an access token at most. Entra's with many groups have 8 KiB; proxies accept headers of 8 to 32 KiB."""
@@ -117,11 +118,13 @@ def read_header(part: bytes) -> Header:
 def read_claims(part: bytes) -> tuple[Standard, bytes]:
     """Parse the claims of a token; return the validated ones, and all as JSON; raise ``Invalid`` if they are wrong."""
     raw = decode_unpadded(part)
+    if too_deep(raw):
+        raise Invalid("its claims nest too deep")
     try:
         claims = _decode_claims(raw)
         # All claims must be decodable, because the rest is read later.
         msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise Invalid("its claims cannot be read") from None
     return claims, raw
 
