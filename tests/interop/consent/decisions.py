@@ -113,8 +113,8 @@ async def take_a_permission_back(case: Case) -> None:
     calling = await case.hold("order")
     question, person = await case.question(), await case.world.person(undo=15)
     settle(await person.decide(question.id, "approve"))
-    fields = (await person.look(f"/review/{question.id}")).form(f"/review/{question.id}/undo")
-    settle(await person.send(f"/review/{question.id}/undo", fields))
+    fields = (await person.look(f"/review/{question.id}")).form("/undo")
+    settle(await person.send("/undo", fields))
     await case.reject()
     assert "refused" in Outcome(await calling).text
     assert case.ran() == []

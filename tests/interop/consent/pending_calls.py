@@ -69,7 +69,8 @@ async def join_identical_calls(case: Case) -> None:
     """Identical calls at once are one question and one run, and all get the result."""
     calls = [await case.hold("order") for _ in range(3)]
     await case.approve()
-    assert all("order ran" in Outcome(each).text for each in await asyncio.gather(*calls))
+    said = [Outcome(each).text for each in await asyncio.gather(*calls)]
+    assert all("order ran" in each for each in said), said
     assert len(case.ran()) == 1
 
 
@@ -182,7 +183,8 @@ async def run_once_of_two_retries(case: Case) -> None:
     await case.call("order")
     await case.approve()
     calls = [await case.hold("order") for _ in range(2)]
-    assert all("order ran" in Outcome(each).text for each in await asyncio.gather(*calls))
+    said = [Outcome(each).text for each in await asyncio.gather(*calls)]
+    assert all("order ran" in each for each in said), said
     assert len(case.ran()) == 1
 
 

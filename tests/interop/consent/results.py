@@ -117,7 +117,7 @@ async def ask_where_three_labels_meet(case: Case) -> None:
     assert "look ran" in (await case.call("look", who=who)).text
 
 
-@check("S10", policy=FLOW, within=HELD)
+@check("S10", policy=FLOW, shops=("apart",), own=True, within=HELD)
 async def keep_sessions_apart(case: Case) -> None:
     """What another principal's session has read is not this one's: with two of the three labels nobody is asked."""
     await case.call("fetch", who="reader")
