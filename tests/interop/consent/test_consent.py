@@ -49,9 +49,7 @@ async def carry_out_all(world: World) -> dict[str, dict[str, str]]:
     """Carry out all checks in all columns; returns by number the columns that failed, with the reason."""
     failed: dict[str, dict[str, str]] = {}
     alone = [number for number, (_, options) in CHECKS.items() if options.get("alone")]
-    wanted = {
-        column: [number for number in CHECKS if at < 2 or number in ACROSS] for at, column in enumerate(COLUMNS)
-    }
+    wanted = {column: [number for number in CHECKS if at < 2 or number in ACROSS] for at, column in enumerate(COLUMNS)}
 
     async def run(column: Column, number: str) -> None:
         if why := await carry_out(world, column, number):
