@@ -24,6 +24,7 @@ from msgspec import structs
 
 from antiphon.cli.commands.serve import File, find_line, find_server, load_file, split_name
 from antiphon.cli.network_options import ListenOptions, ListenPlace
+from antiphon.cli.output.formats import Failed
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import make_inert
@@ -82,7 +83,10 @@ def command(file: File, *, listening: ListenOptions, inspector: bool = False, me
     # A file that changes twice within a second would be taken for what was compiled first.
     sys.dont_write_bytecode = True
     with contextlib.redirect_stdout(sys.stderr):
-        server = find_server(load_file(path), name, str(path))
+        try:
+            server = find_server(load_file(path), name, str(path))
+        except SystemExit as error:
+            raise Failed(f"{find_line(error, path)}: SystemExit: {error}") from error
     handler = logging.StreamHandler()
     handler.addFilter(partial(_shorten_error, path))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -97,7 +97,7 @@ def load_file(path: Path) -> ModuleType:
         specification.loader.exec_module(module)
     except AntiphonError:
         raise
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         raise Failed(f"{find_line(error, path)}: {type(error).__name__}: {error}") from error
     return module
 
