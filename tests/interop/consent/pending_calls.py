@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Sequence
+from typing import Any
 
 from tests.interop.consent.callers import Outcome
 from tests.interop.consent.world import HELD, PATIENCE, Case, check
@@ -106,14 +108,21 @@ async def go_on_at_another_gateway(case: Case) -> None:
     assert len(case.ran()) == 1
 
 
+async def tell_all(case: Case, calls: Sequence[asyncio.Future[dict[str, Any]]], at: str | None = None) -> None:
+    """See that calls get the result of one run; who is told to ask again, on a busy machine, asks ``at`` that place."""
+    said = [Outcome(each) for each in await asyncio.gather(*calls)]
+    assert any("order ran" in each.text for each in said), said
+    told = [each if each.waits is None else await case.call("order", at=at) for each in said]
+    assert all("order ran" in each.text for each in told), told
+
+
 @check("G11", within=HELD)
 async def join_at_two_gateways(case: Case) -> None:
     """The same call at two gateways with one store is one question and one run, and both get the result."""
     other = await case.another()
     calls = [await case.hold("order"), await case.hold("order", at=other.url)]
     await case.approve()
-    said = [Outcome(each) for each in await asyncio.gather(*calls)]
-    assert all("order ran" in each.text for each in said), said
+    await tell_all(case, calls, other.url)
     assert len(case.ran()) == 1
 
 
@@ -182,9 +191,7 @@ async def run_once_of_two_retries(case: Case) -> None:
     """Two retries at the same time after an approval are one run."""
     await case.call("order")
     await case.approve()
-    calls = [await case.hold("order") for _ in range(2)]
-    said = [Outcome(each).text for each in await asyncio.gather(*calls)]
-    assert all("order ran" in each for each in said), said
+    await tell_all(case, [await case.hold("order") for _ in range(2)])
     assert len(case.ran()) == 1
 
 
