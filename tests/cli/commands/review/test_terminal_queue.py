@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -221,10 +222,12 @@ async def test_a_long_queue_fits_the_terminal():
         await host.put_all([f"Request {number}" for number in range(40)])
         async with at_queue(host) as person:
             shown = person.seen
-    rows = shown.split("\n")
-    assert "40 waiting" in shown
-    assert "more; those above come first" in shown
-    assert len(rows) <= 24
+    # News of the last requests may have come late: then the list is drawn once more.
+    drawn = re.split(r"^(?=── 40 waiting)", shown, flags=re.MULTILINE)[1:]
+    assert drawn
+    for each in drawn:
+        assert "more; those above come first" in each
+        assert len(each.rstrip("\n").split("\n")) <= 24
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
