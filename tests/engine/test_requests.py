@@ -123,7 +123,7 @@ async def test_a_deadline_that_passes_after_the_reply_gives_nothing_up(it, clock
 
 async def test_all_fail_with_an_exception_each(it):
     """None of them shares a traceback with another."""
-    waiters = [it.add(id) for id in range(3)]
+    waiters = [it.add(number) for number in range(3)]
     it.waiting.fail_all(lambda: ConnectionClosed("gone"))
     errors = [waiter.future.exception() for waiter in waiters]
     assert {type(error) for error in errors} == {ConnectionClosed}
