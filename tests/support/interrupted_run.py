@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from antiphon import Client, Server
-from antiphon.host import Host, Policy, Rule, RunEvent, Scripted, ToolEnded
+from antiphon.host import Host, Policy, Rule, RunEvent, Scripted, ToolBegan, ToolEnded
 from antiphon.host.store.sql_store import SqlStore
 from antiphon.sql.runner import SqliteRunner
 from antiphon.types import CreateMessageResult, ToolUseContent
@@ -80,6 +80,9 @@ async def main(store: Path, log: Path, stop: str) -> None:
         name = getattr(getattr(event, "use", None), "id", "")
         if isinstance(event, ToolEnded) and name == "hat":
             hat.set()
+        if stop == "ToolBegan cap" and isinstance(event, ToolBegan) and name == "cap":
+            # Otherwise the call of the hat could be in progress when the program is killed.
+            await hat.wait()
         await reach(f"{type(event).__name__} {name}".strip(), stop)
 
     host = Host(
