@@ -15,6 +15,7 @@ from msgspec import structs
 from antiphon import Client, Server
 from antiphon.gateway import Gateway
 from antiphon.host import Answer, Deny, EditCall, Host, Policy, Queue, Rule, Scripted, ToolItem, digest
+from antiphon.host.review.question import Question
 from antiphon.host.store import Change, MemoryStore, Store, open_store
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import approve
@@ -57,13 +58,17 @@ class Desk:
         self.gateway = Gateway({"shop": behind}, self.host, answer_within=within, pending_for=3600.0)
         self.server = self.gateway.server
 
-    async def decide(self, decision: Any = approve) -> str:
-        """Wait for the oldest question, and decide it."""
+    async def wait_for(self, number: int) -> list[Question]:
+        """Wait until so many questions are there, and return them, the oldest first."""
         async with asyncio.timeout(PATIENT):
             async for _ in self.queue.changes(0.01):
-                if waiting := await self.queue.pending():
-                    break
-        [question, *_] = waiting
+                if len(waiting := await self.queue.pending()) >= number:
+                    return waiting
+        raise AssertionError
+
+    async def decide(self, decision: Any = approve, *, at: int = 0) -> str:
+        """Wait for the oldest question, or one after it, and decide it."""
+        question = (await self.wait_for(at + 1))[at]
         said = decision(question.item) if callable(decision) else decision
         await self.queue.decide(question.id, said, hash=question.hash, by="ann")
         return question.id
@@ -288,6 +293,21 @@ async def test_the_same_call_at_two_gateways_at_once_runs_once(tmp_path: Path) -
         calls = [asyncio.create_task(each.call_tool("shop__order", {"sku": "P-1"})) for each in (first, second)]
         await one.decide()
         results = await asyncio.gather(*calls)
+    assert one.ran + other.ran == ["P-1"]
+    assert {result.content[0].text for result in results} == {"ordered P-1"}
+
+
+async def test_a_call_that_two_questions_ask_about_runs_once(tmp_path: Path) -> None:
+    """Two gateways show different things of it, by their rules, so they do not share a question; both are approved."""
+    exact = Policy(rules=(Rule(effect="ask", name="order", when="true"),))
+    async with two_gateways(tmp_path / "host.db", within=PATIENT) as (one, shared):
+        other = Desk(shared.store, within=PATIENT, policy=exact)
+        async with Client(one.server, revision=OLDER) as first, Client(other.server, revision=OLDER) as second:
+            calls = [asyncio.create_task(each.call_tool("shop__order", {"sku": "P-1"})) for each in (first, second)]
+            await one.wait_for(2)
+            for _ in calls:
+                await one.decide()
+            results = await asyncio.gather(*calls)
     assert one.ran + other.ran == ["P-1"]
     assert {result.content[0].text for result in results} == {"ordered P-1"}
 

@@ -364,9 +364,8 @@ async def _review_call(
     if prevents == "definition":
         # It was allowed this time. As long as it cannot be kept, a person is asked each time.
         prevents = await _carry_out(case, Change(finish=ticket, begin=begin), pending)
-    if prevents == "review" and begin is not None:
-        # The same call was made twice while it waited, and the other one runs.
-        return await _repeat_call(case, params, pending, since=begin.id)
+    if prevents in ("review", "sent") and begin is not None:
+        return await _join_sent_call(case, params, pending, begin.id, is_asked_twice=prevents == "sent")
     if prevents is not None:
         raise case.refusal("changed", "the decision does not exist any more")
     if pending is not None:
@@ -377,6 +376,22 @@ async def _review_call(
         grant = Grant.give(params, case.origin, decision.scope, decision.terms)
         await case.desk.grants.add(structs.replace(grant, when=decision.when))
     return changed
+
+
+async def _join_sent_call(
+    case: Case, params: CallToolRequestParams, pending: PendingCall | None, ticket: str, *, is_asked_twice: bool
+) -> ChangedCall | None:
+    """Return what became of a call that was made twice while it waited, and that the other one has sent.
+
+    ``is_asked_twice``: each has a question of its own, because they show different things. This one is finished now.
+    """
+    if not is_asked_twice:
+        return await _repeat_call(case, params, pending, since=ticket)
+    await case.save(Change(finish=ticket))
+    repeated = await _repeat_call(case, params, pending)
+    if repeated is None:
+        raise case.refusal("user", "elsewhere")
+    return repeated
 
 
 async def _make_item(case: Case, params: CallToolRequestParams, shown: _DefinitionPair, verdict: Verdict) -> ToolItem:

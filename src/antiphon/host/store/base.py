@@ -351,7 +351,8 @@ class Store(Protocol):
             ``None`` when done; else nothing was changed, and the key names what prevents it: the account
             (``"day:2026-11-21"``), ``"grant"`` (used up, ended, revoked), ``"review"`` (it has no decision to carry
             out), ``"block"`` (the server of a hold is blocked), ``"hold"`` (another process has released the hold),
-            ``"definition"`` (no further definition can be kept) or ``"standing"`` (``supposed`` does not hold).
+            ``"definition"`` (no further definition can be kept), ``"standing"`` (``supposed`` does not hold) or
+            ``"sent"`` (the call that begins was sent by another decision, and its outcome is still told).
         """
         ...
 

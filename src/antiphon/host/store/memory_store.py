@@ -235,14 +235,16 @@ class MemoryStore(base.Store):
         return True
 
     async def pending_call(self, *, id: str = "", fingerprint: str = "") -> base.PendingCallRow | None:
+        if not id:
+            return self._find_sent_call(fingerprint)
+        row = self._calls.get(id)
+        return row if row is not None and row.until > self._clock() else None
+
+    def _find_sent_call(self, fingerprint: str) -> base.PendingCallRow | None:
+        """Return the latest call with a fingerprint that was sent, and is still told of."""
         now, calls = self._clock(), reversed(self._calls.values())
         return next(
-            (
-                each
-                for each in calls
-                if each.until > now and (each.id == id or (each.sent and each.fingerprint == fingerprint))
-            ),
-            None,
+            (each for each in calls if each.until > now and each.sent and each.fingerprint == fingerprint), None
         )
 
     async def settle_call(self, call: base.PendingCallRow) -> None:
@@ -416,6 +418,8 @@ class MemoryStore(base.Store):
             review = self._reviews.get(change.finish)
             if review is None or review.state != "decided":
                 return "review"
+        if change.begin is not None and self._find_sent_call(change.begin.fingerprint) is not None:
+            return "sent"
         row = change.define
         is_full = len(self._definitions) >= MAX_DEFINITIONS
         return "definition" if row and is_full and (row.identity, row.tool) not in self._definitions else None

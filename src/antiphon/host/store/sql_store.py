@@ -501,6 +501,8 @@ class SqlStore:
         ):
             raise money.RefusedChange("review")
         if change.begin is not None:
+            if questions.find_call(connection, id="", fingerprint=change.begin.fingerprint, now=now) is not None:
+                raise money.RefusedChange("sent")
             questions.keep_call(connection, change.begin)
         if change.define is not None:
             permits.define_tool(connection, change.define)
