@@ -282,11 +282,11 @@ async def send_changes(site: Site, request: Request) -> Response:
 
 
 async def _send_events(site: Site, request: Request) -> AsyncIterator[str]:
+    bound, version = await site.head_budget.read(), 0
     growing = GrowingAnswers(site, request)
     changes = site.queue.changes(_LOOK)
     closing = asyncio.ensure_future(site.closing.wait())
     change = asyncio.ensure_future(anext(changes))
-    bound, version = await site.head_budget.read(), 0
     spending = asyncio.ensure_future(site.head_budget.await_change(bound))
     try:
         yield "retry: 1000\n\n"
@@ -295,6 +295,8 @@ async def _send_events(site: Site, request: Request) -> AsyncIterator[str]:
             pause = growing.next_look(_HEARTBEAT)
             await asyncio.wait((change, spending, closing), timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             if change.done() or spending.done():
+                if spending.done():
+                    spending.result()
                 if change.done():
                     version, change = change.result(), asyncio.ensure_future(anext(changes))
                 await site.pending()
