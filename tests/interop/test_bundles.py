@@ -15,6 +15,7 @@ import pytest
 
 from antiphon import Client
 from antiphon.cli.commands.pack import command as pack
+from tests.cli.commands.test_pack import SERVER
 from tests.interop.peers import Peers
 
 PROJECT = """
@@ -51,21 +52,6 @@ privacy_policies = ["https://weather.example.com/privacy"]
 description = "Key of the weather service"
 required = true
 sensitive = true
-"""
-SERVER = """
-import os
-from antiphon import Server
-
-server = Server("weather")
-
-
-@server.tool
-async def weather(town: str) -> str:
-    return f"Rain in {town}, says {os.environ['WEATHER_KEY']}"
-
-
-if __name__ == "__main__":
-    server.run()
 """
 PROSE = {"description", "title", "$comment", "example", "examples"}
 
