@@ -15,8 +15,9 @@ from msgspec import structs
 from antiphon import Client, Server
 from antiphon.gateway import Gateway
 from antiphon.host import Answer, Deny, EditCall, Host, Policy, Queue, Rule, Scripted, ToolItem, digest
-from antiphon.host.review.question import Question
+from antiphon.host.review.question import Outcome, Question
 from antiphon.host.store import Change, MemoryStore, Store, open_store
+from antiphon.host.store.base import ReviewRow
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import approve
 from tests.host.store.stores import Clock
@@ -268,6 +269,22 @@ async def two_gateways(path: Path, **options: Any):
         yield [Desk(store, **options) for store in stores]
 
 
+@asynccontextmanager
+async def asked_twice(one: Store, other: Store):
+    """Yield two desks that show different things of a call, by their rules, and that call, made at each of them."""
+    exact = Policy(rules=(Rule(effect="ask", name="order", when="true"),))
+    desks = [Desk(one, within=PATIENT), Desk(other, within=PATIENT, policy=exact)]
+    try:
+        async with Client(desks[0].server, revision=OLDER) as first, Client(desks[1].server, revision=OLDER) as second:
+            yield (
+                desks,
+                [asyncio.create_task(each.call_tool("shop__order", {"sku": "P-1"})) for each in (first, second)],
+            )
+    finally:
+        await one.aclose()
+        await other.aclose()
+
+
 async def test_another_gateway_with_the_store_goes_on_with_the_call(tmp_path: Path) -> None:
     """Left at one, decided at either, asked again at the other; a server in memory has one identity in both."""
     async with two_gateways(tmp_path / "host.db") as (one, other):
@@ -299,17 +316,71 @@ async def test_the_same_call_at_two_gateways_at_once_runs_once(tmp_path: Path) -
 
 async def test_a_call_that_two_questions_ask_about_runs_once(tmp_path: Path) -> None:
     """Two gateways show different things of it, by their rules, so they do not share a question; both are approved."""
+    async with asked_twice(open_store(tmp_path / "host.db"), open_store(tmp_path / "host.db")) as (desks, calls):
+        questions = await desks[0].wait_for(2)
+        hashes = {each.id: each.hash for each in questions}
+        await desks[0].queue.decide_all({each.id: approve(each.item) for each in questions}, hashes)
+        results = await asyncio.gather(*calls)
+        assert desks[0].ran + desks[1].ran == ["P-1"]
+        assert {result.content[0].text for result in results} == {"ordered P-1"}
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_the_other_question_about_a_call_goes_when_it_is_sent(tmp_path: Path, kind: str) -> None:
+    """One approval is enough: the other caller is told the outcome, and nobody is asked once more."""
+    one = MemoryStore() if kind == "memory" else open_store(tmp_path / "host.db")
+    async with asked_twice(one, one if kind == "memory" else open_store(tmp_path / "host.db")) as (desks, calls):
+        first, second = await desks[0].wait_for(2)
+        await desks[0].queue.decide(second.id, approve(second.item), hash=second.hash, by="ann")
+        results = await asyncio.gather(*calls)
+        assert desks[0].ran + desks[1].ran == ["P-1"]
+        assert {result.content[0].text for result in results} == {"ordered P-1"}
+        assert not await desks[0].queue.pending()
+        gone = await desks[0].queue.get(first.id)
+        assert (gone.state, gone.outcome, gone.decision) == ("withdrawn", Outcome(became="taken"), None)
+
+
+async def test_nobody_is_asked_about_a_call_that_was_sent_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was decided elsewhere while this one was about to ask."""
+    asking, decided = asyncio.Event(), asyncio.Event()
+    async with two_gateways(tmp_path / "host.db", within=PATIENT) as (one, other):
+        put = other.store.put_review
+
+        async def put_late(row: ReviewRow) -> ReviewRow:
+            asking.set()
+            await decided.wait()
+            return await put(row)
+
+        monkeypatch.setattr(other.store, "put_review", put_late)
+        async with Client(one.server, revision=OLDER) as first, Client(other.server, revision=OLDER) as second:
+            told = asyncio.create_task(second.call_tool("shop__order", {"sku": "P-1"}))
+            await asking.wait()
+            ran = asyncio.create_task(first.call_tool("shop__order", {"sku": "P-1"}))
+            await one.decide()
+            assert (await ran).text == "ordered P-1"
+            decided.set()
+            assert "did not run a second time" in (await told).text
+        assert not await one.queue.pending()
+    assert one.ran + other.ran == ["P-1"]
+
+
+async def test_an_id_of_a_call_that_another_question_allowed_tells_its_outcome(tmp_path: Path) -> None:
+    """Its caller has left before, and asks again by the id that it got."""
     exact = Policy(rules=(Rule(effect="ask", name="order", when="true"),))
-    async with two_gateways(tmp_path / "host.db", within=PATIENT) as (one, shared):
+    async with two_gateways(tmp_path / "host.db") as (one, shared):
         other = Desk(shared.store, within=PATIENT, policy=exact)
         async with Client(one.server, revision=OLDER) as first, Client(other.server, revision=OLDER) as second:
-            calls = [asyncio.create_task(each.call_tool("shop__order", {"sku": "P-1"})) for each in (first, second)]
-            await one.wait_for(2)
-            for _ in calls:
-                await one.decide()
-            results = await asyncio.gather(*calls)
+            waits = asyncio.create_task(second.call_tool("shop__order", {"sku": "P-1"}))
+            await one.wait_for(1)
+            id = (await first.call_tool("shop__order", {"sku": "P-1"})).meta["antiphon/pendingCall"]
+            [decided] = [each for each in await one.wait_for(2) if each.id != id]
+            await one.queue.decide(decided.id, approve(decided.item), hash=decided.hash, by="ann")
+            assert (await waits).text == "ordered P-1"
+            again = await first.call_tool("shop__order", {"sku": "anything"}, meta={"antiphon/pendingCall": id})
+    assert "did not run a second time" in again.text
     assert one.ran + other.ran == ["P-1"]
-    assert {result.content[0].text for result in results} == {"ordered P-1"}
 
 
 async def test_a_caller_that_cancels_withdraws_only_its_own_wait(desk: Desk) -> None:

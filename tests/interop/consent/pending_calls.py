@@ -66,7 +66,7 @@ async def join_before_the_decision(case: Case) -> None:
     assert len(case.ran()) == 1
 
 
-@check("G7", within=HELD, alone=True)
+@check("G7", within=HELD)
 async def join_identical_calls(case: Case) -> None:
     """Identical calls at once are one question and one run, and all get the result."""
     calls = [await case.hold("order") for _ in range(3)]
@@ -116,7 +116,7 @@ async def tell_all(case: Case, calls: Sequence[asyncio.Future[dict[str, Any]]], 
     assert all("order ran" in each.text for each in told), told
 
 
-@check("G11", within=HELD, alone=True)
+@check("G11", within=HELD)
 async def join_at_two_gateways(case: Case) -> None:
     """The same call at two gateways with one store is one question and one run, and both get the result."""
     other = await case.another()
@@ -186,7 +186,7 @@ async def decide_while_the_client_is_gone(case: Case) -> None:
     assert len(case.ran()) == 1
 
 
-@check("G17", alone=True)
+@check("G17")
 async def run_once_of_two_retries(case: Case) -> None:
     """Two retries at the same time after an approval are one run."""
     await case.call("order")

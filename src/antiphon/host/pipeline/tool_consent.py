@@ -95,17 +95,12 @@ async def settle_call(store: Store, row: PendingCallRow, result: CallToolResult 
         _log.warning("the outcome of a call could not be stored: %s", type(error).__name__)
 
 
-async def repeat_outcome(
-    case: Case, params: CallToolRequestParams, pending: PendingCall, *, since: str = ""
-) -> CallToolResult | None:
-    """Return what became of the same call, if it has run because of a decision; ``None`` if it has not.
-
-    ``since``: the review that allowed it, if it is known that it runs.
-    """
+async def repeat_outcome(case: Case, params: CallToolRequestParams, pending: PendingCall) -> CallToolResult | None:
+    """Return what became of the same call, if it has run because of a decision; ``None`` if it has not."""
     store, fingerprint = case.desk.store, fingerprint_call(params, case.origin)
     with store.news.listening() as news:
         while True:
-            row = await store.pending_call(id=since, fingerprint=fingerprint)
+            row = await store.pending_call(fingerprint=fingerprint)
             if row is None or not row.sent:
                 return None
             if row.body is not None or row.host is None:
@@ -150,6 +145,9 @@ async def find_call(
     ``identity``: that of the tool's server; ``name``: the server's own name of the tool.
     """
     row, review = await store.pending_call(id=id), await store.review(id)
+    if row is not None and not row.sent:
+        # It may have been asked about twice, and sent by the other decision.
+        row = await store.pending_call(fingerprint=row.fingerprint) or row
     if (row is not None and row.owner != hash_owner(principal)) or (review is not None and review.identity != identity):
         return None
     if row is not None and row.sent and (row.body is not None or row.host is None):
@@ -227,17 +225,17 @@ async def _run_consent(case: Case, params: CallToolRequestParams) -> ChangedCall
 
 
 async def _repeat_call(
-    case: Case, params: CallToolRequestParams, pending: PendingCall | None, *, since: str = ""
+    case: Case, params: CallToolRequestParams, pending: PendingCall | None, *, is_taken: bool = False
 ) -> ChangedCall | None:
     """Return what became of the same call, if a person has decided about it before.
 
-    ``since``: the review by which it was decided elsewhere.
+    ``is_taken``: it was decided elsewhere.
 
     Raises:
         Rejected: it was decided elsewhere, and has not run.
     """
-    result = None if pending is None else await repeat_outcome(case, params, pending, since=since)
-    if result is None and since:
+    result = None if pending is None else await repeat_outcome(case, params, pending)
+    if result is None and is_taken:
         raise case.refusal("user", "elsewhere")
     return None if result is None else ChangedCall(result=result)
 
@@ -345,8 +343,8 @@ async def _review_call(
     pending = PENDING.get()
     try:
         decision = await decided(case, item, entered)
-    except CallTaken as taken:
-        return await _repeat_call(case, params, pending, since=taken.id)
+    except CallTaken:
+        return await _repeat_call(case, params, pending, is_taken=True)
     changed = await _decide_replacement(case, item, decision)
     _check_policy_again(case, params, changed, shown)
     by = decider_of(decision)
@@ -365,7 +363,9 @@ async def _review_call(
         # It was allowed this time. As long as it cannot be kept, a person is asked each time.
         prevents = await _carry_out(case, Change(finish=ticket, begin=begin), pending)
     if prevents in ("review", "sent") and begin is not None:
-        return await _join_sent_call(case, params, pending, begin.id, is_asked_twice=prevents == "sent")
+        if prevents == "sent":
+            await case.save(Change(finish=ticket))
+        return await _repeat_call(case, params, pending, is_taken=True)
     if prevents is not None:
         raise case.refusal("changed", "the decision does not exist any more")
     if pending is not None:
@@ -376,22 +376,6 @@ async def _review_call(
         grant = Grant.give(params, case.origin, decision.scope, decision.terms)
         await case.desk.grants.add(structs.replace(grant, when=decision.when))
     return changed
-
-
-async def _join_sent_call(
-    case: Case, params: CallToolRequestParams, pending: PendingCall | None, ticket: str, *, is_asked_twice: bool
-) -> ChangedCall | None:
-    """Return what became of a call that was made twice while it waited, and that the other one has sent.
-
-    ``is_asked_twice``: each has a question of its own, because they show different things. This one is finished now.
-    """
-    if not is_asked_twice:
-        return await _repeat_call(case, params, pending, since=ticket)
-    await case.save(Change(finish=ticket))
-    repeated = await _repeat_call(case, params, pending)
-    if repeated is None:
-        raise case.refusal("user", "elsewhere")
-    return repeated
 
 
 async def _make_item(case: Case, params: CallToolRequestParams, shown: _DefinitionPair, verdict: Verdict) -> ToolItem:

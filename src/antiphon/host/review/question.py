@@ -43,9 +43,9 @@ _ITEMS: dict[ReviewKind, type[AnyItem]] = {"elicitation": review.ElicitItem, "to
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a question after it was decided."""
 
-    became: Literal["handed-over", "late", "failed", "blocked"]
+    became: Literal["handed-over", "late", "failed", "blocked", "taken"]
     """The answer was handed over to the server; it came too late; it could not be made, or was refused later; or the
-    question was withdrawn because its server was blocked."""
+    question was withdrawn because its server was blocked, or because the same call was decided in another one."""
     why: str = ""
     """For ``"late"``: cancelled, call-gone, deadline or closed. For ``"failed"``: the reason of the refusal."""
 

@@ -340,7 +340,7 @@ class Queue:
         leaves_at = None if asked is None else asked.find_deadline(item)
         expires_in = item.expires_in if asked is None or leaves_at is None else asked.kept
         digests = digest_call(item.params, item.origin) + ([] if item.result is None else [review.digest(item.result)])
-        row = await self._put("tool", item, item.origin, digests, expires_in, joins=leaves_at is not None)
+        row = await self._put("tool", item, item.origin, digests, expires_in, shared=leaves_at is not None)
         if asked is None or leaves_at is None:
             return await self._decision(row)
         call = asked.describe_left(row, item.origin, now)
@@ -589,7 +589,7 @@ class Queue:
         digests: Sequence[str],
         expires_in: float | None,
         *,
-        joins: bool = False,
+        shared: bool = False,
     ) -> base.ReviewRow:
         now = self._clock()
         row = base.ReviewRow(
@@ -603,9 +603,10 @@ class Queue:
             host=self._store.host,
             item=encode_value(item).decode(),
             hash=review.hash_of(item),
+            shared=shared,
         )
-        put = await self._store.put_review(row, joins=joins)
-        if self._notify is not None and put.state == "pending" and not (joins and put.id != row.id):
+        put = await self._store.put_review(row)
+        if self._notify is not None and put.state == "pending" and not (shared and put.id != row.id):
             self._notify(kind, put.id)
         return put
 
@@ -631,7 +632,7 @@ class Queue:
             raise
         if row.outcome == base.BLOCKED:
             raise review.Blocked("the server was blocked")
-        if row.state == "done" and leaves_at is not None:
+        if leaves_at is not None and (row.state == "done" or row.outcome == base.TAKEN):
             raise CallTaken(row.id)
         if row.state != "decided":
             raise review.NoReviewer(f"the review was {row.state}")

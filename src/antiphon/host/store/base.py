@@ -20,6 +20,8 @@ ReviewKind = Literal["request", "response", "elicitation", "tool"]
 ReviewState = Literal["pending", "decided", "done", "expired", "withdrawn"]
 BLOCKED = '{"became":"blocked"}'
 """The outcome of a review that was withdrawn because its server was blocked."""
+TAKEN = '{"became":"taken"}'
+"""The outcome of a review that was withdrawn because its call was sent by another one."""
 OPEN: tuple[ReviewState, ...] = ("pending", "decided")
 """The states of a review whose ask still waits for an answer."""
 
@@ -153,7 +155,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     finish: str | None = None
     """The review whose decision is now carried out."""
     begin: PendingCallRow | None = None
-    """The call that is sent because of this decision, if its caller may ask for it again."""
+    """The call that is sent because of this decision, if its caller may ask for it again. Other shared questions about
+    it are withdrawn."""
     ended: Ended | None = None
     """What became of a decision that was carried out."""
     define: DefinitionRow | None = None
@@ -257,6 +260,8 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
     """Time at which the decision takes effect. Until then the state is ``"pending"``, and it can be undone."""
     outcome: str | None = None
     """What became of the decision, as JSON."""
+    shared: bool = False
+    """Whether it is about a call whose caller may ask again, so that the same call of another caller shares it."""
 
     @property
     def held(self) -> bool:
@@ -555,12 +560,14 @@ class Store(Protocol):
         """
         ...
 
-    async def put_review(self, row: ReviewRow, *, joins: bool = False) -> ReviewRow:
+    async def put_review(self, row: ReviewRow) -> ReviewRow:
         """Store a question, or take over the open one with the same fingerprint that nobody waits for. Returns the row.
+
+        One that is shared joins the open one also while a process waits for it, if that is shared, too, and has the
+        same hash. If its call was sent meanwhile, nobody is asked: the question that allowed it is returned.
 
         Args:
             row: the question.
-            joins: return the open one also while a process waits for it, if it has the same hash.
         """
         ...
 

@@ -103,6 +103,8 @@ class MemoryStore(base.Store):
         await self.close_review(id, "done", keep_item=self._keep_content)
         if call is not None:
             _keep_latest(self._calls, call.id, call, MAX_REVIEWS)
+            rows = (each for each in self._reviews.values() if each.shared and each.fingerprint == call.fingerprint)
+            self._withdraw([each for each in rows if each.id != call.id], base.TAKEN)
 
     async def balances(self, prefix: str = "") -> list[base.Balance]:
         return [self._accounts[key] for key in sorted(self._accounts) if key.startswith(prefix)]
@@ -202,13 +204,16 @@ class MemoryStore(base.Store):
     async def blocks(self, *identities: str) -> list[base.BlockRow]:
         return [row for row in self._blocks.values() if not identities or row.covers(identities)]
 
-    async def put_review(self, row: base.ReviewRow, *, joins: bool = False) -> base.ReviewRow:
+    async def put_review(self, row: base.ReviewRow) -> base.ReviewRow:
         """See ``base.Store.put_review``. There are no killed processes, but calls that are made again."""
-        left = next((kept for kept in self._reviews.values() if self._is_same(kept, row, joins=joins)), None)
+        sent = self._find_sent_call(row.fingerprint) if row.shared else None
+        if sent is not None and sent.id in self._reviews:
+            return self._reviews[sent.id]
+        left = next((kept for kept in self._reviews.values() if self._is_same(kept, row)), None)
         if left is not None and left.host is not None:
             return left
         if left is not None:
-            mine = {name: getattr(row, name) for name in ("host", "expires", "group", "item", "hash")}
+            mine = {name: getattr(row, name) for name in ("host", "expires", "group", "item", "hash", "shared")}
             undecided = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
             row = msgspec.structs.replace(left, **mine, **(undecided if left.hash != row.hash else {}))
         self._keep(row)
@@ -217,9 +222,9 @@ class MemoryStore(base.Store):
             del self._reviews[id]
         return row
 
-    def _is_same(self, kept: base.ReviewRow, row: base.ReviewRow, *, joins: bool) -> bool:
+    def _is_same(self, kept: base.ReviewRow, row: base.ReviewRow) -> bool:
         """Return whether a question is the open one that another takes over or joins."""
-        is_free = kept.host is None or (joins and kept.hash == row.hash)
+        is_free = kept.host is None or (kept.shared and row.shared and kept.hash == row.hash)
         is_valid = kept.expires is None or kept.expires > self._clock()
         return kept.fingerprint == row.fingerprint and kept.state in base.OPEN and is_free and is_valid
 
@@ -435,10 +440,16 @@ class MemoryStore(base.Store):
 
     def _block(self, row: base.BlockRow, but: Sequence[str]) -> None:
         self._note_block(row)
-        for waiting in list(self._reviews.values()):
-            blocked = row.covers((waiting.identity, *base.identities_in(waiting.item)))
-            if blocked and waiting.state in base.OPEN and waiting.id not in but:
-                ended = msgspec.structs.replace(waiting, state="withdrawn", outcome=base.BLOCKED)
+        rows = [each for each in self._reviews.values() if each.id not in but]
+        self._withdraw(
+            [each for each in rows if row.covers((each.identity, *base.identities_in(each.item)))], base.BLOCKED
+        )
+
+    def _withdraw(self, rows: Sequence[base.ReviewRow], outcome: str) -> None:
+        """Withdraw those of the questions that are open."""
+        for row in rows:
+            if row.state in base.OPEN:
+                ended = msgspec.structs.replace(row, state="withdrawn", outcome=outcome)
                 self._keep(ended if self._keep_content else _empty_review(ended, "withdrawn"))
 
     def _can_decide(self, row: base.ReviewRow, decided: base.Decided) -> bool:

@@ -46,19 +46,23 @@ _LEFT = Prepared(
     select(reviews)
     .where(
         reviews.c.fingerprint == bindparam("same"),
-        or_(reviews.c.host.is_(None), reviews.c.hash == bindparam("joined")),
+        or_(reviews.c.host.is_(None), and_(reviews.c.shared, reviews.c.hash == bindparam("joined"))),
         or_(*(reviews.c.state == state for state in base.OPEN)),
         or_(reviews.c.expires.is_(None), reviews.c.expires > bindparam("now")),
     )
     .order_by(reviews.c.created)
     .limit(1)
 )
-"""The open question that asks the same, if no process waits for it, or if it has the hash of one that joins it."""
+"""The open question that asks the same, if no process waits for it, or if one with this hash may join it."""
 
 
-def put_review(connection: Connection, row: base.ReviewRow, now: float, *, joins: bool) -> base.ReviewRow:
+def put_review(connection: Connection, row: base.ReviewRow, now: float) -> base.ReviewRow:
     """Store a question, or take over or join the open one that asks the same."""
-    found = _LEFT.rows(connection, {"same": row.fingerprint, "now": now, "joined": row.hash if joins else ""})
+    sent = find_call(connection, id="", fingerprint=row.fingerprint, now=now) if row.shared else None
+    taken = None if sent is None else find_review(connection, sent.id)
+    if taken is not None:
+        return taken
+    found = _LEFT.rows(connection, {"same": row.fingerprint, "now": now, "joined": row.hash if row.shared else ""})
     left = _row_of(found[0]) if found else None
     if left is not None and left.host is not None:
         return left
@@ -72,6 +76,7 @@ def put_review(connection: Connection, row: base.ReviewRow, now: float, *, joins
         "group": row.group,
         "item": row.item,
         "hash": row.hash,
+        "shared": row.shared,
     }
     if left.hash != row.hash:
         # A decision made meanwhile was about something else: another model, another cost.
@@ -158,6 +163,14 @@ def withdraw_from(connection: Connection, block: base.BlockRow, but: Sequence[st
         for id in alike:
             connection.execute(ended.where(waiting, reviews.c.id == id))
     notify_changes(connection)
+
+
+def withdraw_taken(connection: Connection, call: PendingCallRow, *, keep_item: bool) -> None:
+    """Withdraw the other questions about a call that is sent now; their callers are told its outcome."""
+    others = and_(reviews.c.fingerprint == call.fingerprint, reviews.c.id != call.id, reviews.c.shared)
+    ended = _prepare_end("withdrawn", keep_item=keep_item).values(outcome=base.TAKEN)
+    if connection.execute(ended.where(others, reviews.c.state.in_(base.OPEN))).rowcount:
+        notify_changes(connection)
 
 
 def record_end(connection: Connection, ended: base.Ended) -> None:

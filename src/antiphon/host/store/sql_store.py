@@ -311,8 +311,8 @@ class SqlStore:
     async def block(self, row: base.BlockRow) -> None:
         await self._change(partial(self._block, row, ()))
 
-    async def put_review(self, row: base.ReviewRow, *, joins: bool = False) -> base.ReviewRow:
-        return await self._change(partial(questions.put_review, row=row, now=self._clock(), joins=joins), row.id)
+    async def put_review(self, row: base.ReviewRow) -> base.ReviewRow:
+        return await self._change(partial(questions.put_review, row=row, now=self._clock()), row.id)
 
     async def leave_review(self, call: base.PendingCallRow, *, most: int) -> bool:
         leaving = partial(questions.leave_review, call=call, host=self.host, most=most)
@@ -504,6 +504,7 @@ class SqlStore:
             if questions.find_call(connection, id="", fingerprint=change.begin.fingerprint, now=now) is not None:
                 raise money.RefusedChange("sent")
             questions.keep_call(connection, change.begin)
+            questions.withdraw_taken(connection, change.begin, keep_item=self._keep_content)
         if change.define is not None:
             permits.define_tool(connection, change.define)
         if change.ended is not None:

@@ -279,6 +279,8 @@ def explain_lateness(question: Question) -> str:
         return f"{question.id}: already decided by {question.by or 'somebody'}{_describe_outcome(question)}"
     if question.outcome is not None and question.outcome.became == "blocked":
         return f"{question.id}: was withdrawn, its server is blocked"
+    if question.outcome is not None and question.outcome.became == "taken":
+        return f"{question.id}: was withdrawn, the same call was decided in another question"
     if question.state == "withdrawn":
         return f"{question.id}: was withdrawn, nobody waits for an answer any more"
     return f"{question.id}: has expired, which is a refusal"
