@@ -114,9 +114,10 @@ async def undo_decision(site: Site, request: Request) -> Response:
         late = 0
         for id, _, decided in named:
             # A decision that somebody has made since then stays. Where another tab was faster, the request waits again.
-            if decided == str((await site.queue.get(id)).decided):
+            now = (await site.queue.get(id)).decided
+            if decided == str(now):
                 with suppress(AlreadyDecided):
-                    await site.queue.undo(id, by=site.by(request))
+                    await site.queue.undo(id, by=site.by(request), decided=now)
             late += (await site.queue.get(id)).state != "pending"
         await site.read_outcomes(request)
         if late == len(named):

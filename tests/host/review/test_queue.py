@@ -483,7 +483,7 @@ async def test_a_decision_names_what_was_shown_even_where_another_is_undone(
         keeps = store.decide
 
         async def undone(decisions: list[Decided]) -> ReviewRow | None:
-            assert await store.undo(row.id)
+            assert await store.undo(row.id, (await queue.get(row.id)).decided)
             return await keeps(decisions)
 
         monkeypatch.setattr(store, "decide", undone)

@@ -50,6 +50,25 @@ async def test_a_permission_can_be_undone_until_it_is_released(place: Place):
         assert len(provider.requests) == 1
 
 
+async def test_a_decision_that_somebody_made_since_then_stays(place: Place):
+    """What is taken back is the decision that was meant, also where both were made before the store answered."""
+    async with place.open() as store:
+        queue = Queue(store, clock=place.clock, undo=5.0)
+        task = asyncio.create_task(Host(Scripted(["ok"]), reviewer=queue, store=store)(request(), origin()))
+        [question] = await first(queue)
+        await queue.decide(question.id, approval(question), hash=question.hash, by="ada")
+        meant = (await queue.get(question.id)).decided
+        place.clock.now += 1
+        await queue.undo(question.id, decided=meant)
+        await queue.decide(question.id, approval(question), hash=question.hash, by="bob")
+        with pytest.raises(AlreadyDecided):
+            await queue.undo(question.id, decided=meant)
+        assert not await store.undo(question.id, meant)
+        assert (await queue.get(question.id)).by == "bob"
+        place.clock.now += 5.0
+        assert (await task).text == "ok"
+
+
 async def test_what_was_taken_back_is_in_the_record(place: Place):
     """Which permission, when and by whom; of the same ask as everything else of it, in a chain that is whole."""
     async with place.open() as store:

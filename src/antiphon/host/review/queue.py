@@ -505,20 +505,23 @@ class Queue:
             seconds = min(seconds, (question.expires - now) / _SHARE)
         return None if refuses or seconds <= 0 else now + seconds
 
-    async def undo(self, id: str, *, by: str | None = None) -> None:
+    async def undo(self, id: str, *, by: str | None = None, decided: float | None = None) -> None:
         """Take back a permission that is held, so that the question waits again. Any reviewer may do so.
 
         Args:
             id: id of the question.
             by: who does so, for the record; by default whoever gave the permission.
+            decided: ``Question.decided`` of the decision that is meant, so that a later one stays.
 
         Raises:
             LookupError: there is no question with this id.
-            AlreadyDecided: the decision has taken effect, or there is nothing to undo.
+            AlreadyDecided: the decision has taken effect, there is nothing to undo, or another decision.
         """
         row = await self._store.review(id)
-        undone = row is not None and await self._store.undo(id, *record_withdrawal(row, by, self._clock()))
-        if row is None or not undone:
+        is_meant = row is not None and decided in (None, row.decided)
+        if row is None or not (
+            is_meant and await self._store.undo(id, row.decided, *record_withdrawal(row, by, self._clock()))
+        ):
             raise AlreadyDecided(await self.get(id))
         decision = decision_of(row)
         if isinstance(decision, review.Deny) and decision.reach == "server":

@@ -667,11 +667,12 @@ class Store(Protocol):
         """
         ...
 
-    async def undo(self, id: str, *records: Record) -> bool:
+    async def undo(self, id: str, decided: float | None, *records: Record) -> bool:
         """Take back a decision that has not taken effect yet. Returns whether there was one.
 
         Args:
             id: id of the question.
+            decided: the time of this decision; a later one stays.
             records: what is added to the audit in the same transaction, if there was one.
         """
         ...

@@ -308,9 +308,9 @@ class MemoryStore(base.Store):
                 self._block(decided.block, [one.id for one in decisions])
         return None
 
-    async def undo(self, id: str, *records: Record) -> bool:
+    async def undo(self, id: str, decided: float | None, *records: Record) -> bool:
         row = self._reviews.get(id)
-        if row is None or not row.held or (row.release or 0) <= self._clock():
+        if row is None or not row.held or row.decided != decided or (row.release or 0) <= self._clock():
             return False
         self._keep(msgspec.structs.replace(row, decision=None, by=None, decided=None, release=None))
         self._record(records)

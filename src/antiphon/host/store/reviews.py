@@ -132,9 +132,9 @@ def decide_reviews(connection: Connection, decisions: Sequence[base.Decided], no
     return None
 
 
-def undo_decision(connection: Connection, id: str, now: float) -> bool:
-    """Take back a decision that has not taken effect yet."""
-    held = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.release > now)
+def undo_decision(connection: Connection, id: str, decided: float | None, now: float) -> bool:
+    """Take back the decision of this time, if it has not taken effect yet."""
+    held = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.decided == decided, reviews.c.release > now)
     if connection.execute(update(reviews).where(held).values(_UNDECIDED)).rowcount != 1:
         return False
     notify_changes(connection, id)

@@ -337,8 +337,8 @@ class SqlStore:
             self.news.tell(None if decided.block is not None else decided.id)
         return None
 
-    async def undo(self, id: str, *records: Record) -> bool:
-        return await self._change(partial(self._undo_change, id, records), id)
+    async def undo(self, id: str, decided: float | None, *records: Record) -> bool:
+        return await self._change(partial(self._undo_change, id, decided, records), id)
 
     async def release(self, id: str) -> bool:
         return await self._change(partial(questions.release_decision, id=id, now=self._clock()), id)
@@ -525,9 +525,9 @@ class SqlStore:
         end = trail.lock_chain(connection)
         trail.append_records(connection, end, self._settle_rows(settling, records, connection) or ())
 
-    def _undo_change(self, id: str, records: Sequence[Record], connection: Connection) -> bool:
+    def _undo_change(self, id: str, decided: float | None, records: Sequence[Record], connection: Connection) -> bool:
         end = trail.lock_chain(connection)
-        undone = questions.undo_decision(connection, id, self._clock())
+        undone = questions.undo_decision(connection, id, decided, self._clock())
         trail.append_records(connection, end, records if undone else ())
         return undone
 

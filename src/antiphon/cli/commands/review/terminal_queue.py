@@ -103,7 +103,7 @@ class ReviewQueue:
         self._pending: list[Question] = []
         self._followed: dict[str, None] = {}
         """Questions decided here whose outcome is not known yet."""
-        self._undoable: str | None = None
+        self._undoable: tuple[str, float | None] | None = None
         self._changed = asyncio.Event()
         self._acts: dict[str, Callable[[], Awaitable[None]]] = {
             "undo": self._undo,
@@ -228,8 +228,9 @@ class ReviewQueue:
             await self._console.say(str(error))
             return
         self._followed[question.id] = None
-        held = (await self._queue.get(question.id)).state == "held"
-        self._undoable = question.id if held else None
+        now = await self._queue.get(question.id)
+        held = now.state == "held"
+        self._undoable = (question.id, now.decided) if held else None
         await self._console.say(self._words("queue.held" if held else "over.decided"))
 
     async def _wait_for_end(self, id: str) -> None:
@@ -253,7 +254,7 @@ class ReviewQueue:
         said = "undo.none"
         if undone is not None:
             try:
-                await self._queue.undo(undone, by=self._by)
+                await self._queue.undo(undone[0], by=self._by, decided=undone[1])
                 said = "undo.done"
             except (AlreadyDecided, LookupError):
                 said = "undo.late"
