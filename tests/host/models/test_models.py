@@ -157,8 +157,30 @@ async def test_warming_the_echo_is_nothing():
 async def test_missing_packages_are_told(monkeypatch: pytest.MonkeyPatch):
     """With the command that installs them."""
     monkeypatch.setattr(models_module, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=re.escape(describe_install("host"))):
+    with pytest.raises(ConfigError, match=re.escape(describe_install("openai"))):
         await provider(Model(name="a", provider="openai", model="x", context=1000)).warm()
+
+
+@pytest.mark.parametrize(("name", "extra"), [("anthropic", "anthropic"), ("gemini", "google"), ("openai", "openai")])
+async def test_the_packages_of_one_vendor_are_told(monkeypatch: pytest.MonkeyPatch, name: str, extra: str):
+    """Another vendor's model is taken where that one has its packages."""
+    homes = {"anthropic": "anthropic", "google": "google.genai", "openai": "openai"}
+    monkeypatch.setattr(models_module, "find_spec", lambda package: None if package == homes[extra] else object())
+    made = provider(
+        Model(name="a", provider=name, model="x", context=1000, base_url="http://127.0.0.1:9"),
+        Model(name="b", provider="groq", model="x", context=1000, base_url="http://127.0.0.1:9"),
+        environ={"GROQ_API_KEY": KEY},
+    )
+    with pytest.raises(ConfigError, match=re.escape(f"models of {name} need more packages: {describe_install(extra)}")):
+        await made.warm()
+    assert made.select(request()).winner == "b"
+
+
+def test_a_vendor_in_a_package_that_is_missing_is_missing(monkeypatch: pytest.MonkeyPatch):
+    """Google's is one of several in a namespace."""
+    monkeypatch.setitem(models_module._EXTRAS, "google", ("google", "no_such_package.genai"))
+    with pytest.raises(ConfigError, match="models of google need more packages"):
+        models_module._import_adapter(Model(name="a", provider="google", model="x", context=1000))
 
 
 def test_a_cost_is_known_or_not():

@@ -403,11 +403,30 @@ class Models:
         return self._vendors[model.name]
 
 
+_EXTRAS = {
+    "anthropic": ("anthropic", "anthropic"),
+    "google": ("google", "google.genai"),
+    "gemini": ("google", "google.genai"),
+    "openai": ("openai", "openai"),
+    "openai-compatible": ("openai", "openai"),
+}
+"""The extra and the package that a provider's models need; others need what pydantic-ai says."""
+
+
 def _missing_package(model: Model) -> str | None:
     """Return a message if a package that a vendor's model needs is not installed, else ``None``."""
-    if model.provider == Echo.name or find_spec("pydantic_ai") is not None:
+    extra, package = _EXTRAS.get(model.provider, ("host", "pydantic_ai"))
+    if model.provider == Echo.name or (_is_installed("pydantic_ai") and _is_installed(package)):
         return None
-    return f"models of vendors need more packages: {describe_install('host')}"
+    return f"models of {model.provider} need more packages: {describe_install(extra)}"
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        # The package that this one is in.
+        return False
 
 
 def _import_adapter(model: Model) -> type[Vendor]:

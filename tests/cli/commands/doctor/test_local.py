@@ -66,6 +66,22 @@ def test_extras_are_found_or_named_with_the_remedy(monkeypatch: pytest.MonkeyPat
     assert describe_install("host") in extra.text
 
 
+def test_a_vendor_whose_package_is_missing_is_named(monkeypatch: pytest.MonkeyPatch):
+    """It is a part of another package's extra."""
+    assert kinds()["antiphon[anthropic]"] == "ok"
+    there = metadata.version
+
+    def version(name: str) -> str:
+        if name == "anthropic":
+            raise metadata.PackageNotFoundError(name)
+        return there(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    found = {each.subject: each for each in check_installation()}
+    assert found["antiphon[anthropic]"].text.startswith("anthropic not there; for models of Anthropic: ")
+    assert found["antiphon[openai]"].kind == found["antiphon[host]"].kind == "ok"
+
+
 def test_the_configuration_of_the_host_is_read(tmp_path: Path):
     """Its models and its store are named; a mistake fails, with its line."""
     assert kinds()["antiphon.toml"] == "note"
@@ -120,4 +136,4 @@ def test_models_that_cannot_answer_are_a_failure(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("antiphon.host.models.models.find_spec", lambda name: None)
     [said] = [finding for finding in check_installation() if finding.subject == "models"]
     assert said.kind == "failed"
-    assert describe_install("host") in said.text
+    assert describe_install("openai") in said.text

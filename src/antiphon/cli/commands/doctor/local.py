@@ -47,7 +47,14 @@ _NEEDED = (
     "uvicorn",
     "uvloop",
 )
-_EXTRAS = {"host": "models and a store", "postgres": "a store in PostgreSQL", "telemetry": "traces and metrics"}
+_EXTRAS = {
+    "host": "a store and the review page",
+    "anthropic": "models of Anthropic",
+    "google": "models of Google",
+    "openai": "models of OpenAI, and of services that speak its API",
+    "postgres": "a store in PostgreSQL",
+    "telemetry": "traces and metrics",
+}
 """The purpose of each extra that is checked."""
 
 
@@ -94,13 +101,21 @@ def _check_extras() -> Iterator[DoctorFinding]:
 
 
 def list_missing_packages() -> dict[str, list[str]]:
-    """Return the packages of each extra that are not installed."""
-    missing: dict[str, list[str]] = {}
-    for line in metadata.requires("antiphon") or ():
-        if extra := re.search(r"extra == ['\"]([\w-]+)", line):
-            package = re.split(r"[^\w.-]", line, maxsplit=1)[0]
-            missing.setdefault(extra[1], []).extend([] if _is_installed(package) else [package])
-    return missing
+    """Return the packages of each extra that are not installed, also those of extras of other packages."""
+    names = metadata.metadata("antiphon").get_all("Provides-Extra") or ()
+    return {name: sorted(set(_find_missing("antiphon", name))) for name in names}
+
+
+def _find_missing(package: str, extra: str) -> Iterator[str]:
+    for line in metadata.requires(package) or ():
+        found = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", line)
+        if found is None or not re.search(rf"extra == ['\"]{extra}['\"]", line):
+            continue
+        if not _is_installed(found[1]):
+            yield found[1]
+            continue
+        for inner in (found[2] or "").split(","):
+            yield from _find_missing(found[1], inner) if inner else ()
 
 
 def _is_installed(package: str) -> bool:
