@@ -128,11 +128,6 @@ def check_media(headers: Headers, *, json_only: bool) -> HttpRefusal | None:
     return None
 
 
-def accepts_events(headers: Headers) -> bool:
-    """Return whether a GET accepts server-sent events, as it must."""
-    return accepts_type(headers.get(b"accept", b"*/*"), b"text/event-stream")
-
-
 def accepts_type(accept: bytes, kind: bytes) -> bool:
     """Return whether an ``Accept`` header includes a media type, itself or by a range. ``q=0`` excludes it."""
     if accept.find(kind) >= 0 and accept.find(b"q=") < 0:
@@ -174,10 +169,6 @@ def check_legacy(headers: Headers, envelope: Envelope | None) -> HttpRefusal | N
     version = headers.get(PROTOCOL_VERSION_HEADER)
     if version is None or version in _LEGACY or (envelope is not None and envelope.method == "initialize"):
         return None
-    return _refuse_version(version)
-
-
-def _refuse_version(version: bytes) -> HttpRefusal:
     newest_first = [each.name for each in reversed(REVISIONS)]
     data = {"supported": newest_first, "requested": version.decode("ascii", "replace")[:64]}
     return HttpRefusal(400, errors.UnsupportedVersion("Unsupported protocol version", data=data))

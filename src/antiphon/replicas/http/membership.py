@@ -60,7 +60,7 @@ class Membership(SessionHomes):
     def __init__(self, common: records.ReplicaCommons, endpoint: HttpApp) -> None:
         self._common = common
         self._cluster = common.cluster
-        self.sessions = endpoint.sessions
+        super().__init__(endpoint.sessions)
         self._endpoint = endpoint
         self._serve = endpoint.serve_here
         path, idle_timeout = endpoint.path, endpoint.settings.idle_timeout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from antiphon.transports.http.server.sessions import OneProcess
+from antiphon.transports.http.server.sessions import SessionHomes
 from tests.transports.http.server.driver import ask, closing, post
 from tests.transports.http.server.fakes import Bench, call, initialize
 
@@ -12,7 +12,7 @@ SRC = Path(__file__).parents[4] / "src" / "antiphon"
 MOST_FILES = 8
 
 
-class Elsewhere(OneProcess):
+class Elsewhere(SessionHomes):
     """Has every session in another process, which answers 204."""
 
     def may_be_elsewhere(self, http):

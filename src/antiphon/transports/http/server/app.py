@@ -20,10 +20,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from msgspec import Raw
 
-from antiphon.channel import MAX_FRAME
 from antiphon.errors import InvalidRequest, PeerError
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
@@ -35,7 +35,7 @@ from antiphon.transports.http.server.entrance import CheckToken, EndpointSetting
 from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
 from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
 from antiphon.transports.http.server.post_exchange import Connect, Stateless
-from antiphon.transports.http.server.sessions import OneProcess, SessionHomes, Sessions, end_session
+from antiphon.transports.http.server.sessions import SessionHomes, Sessions, end_session
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, split_batch
 
@@ -58,46 +58,26 @@ def http_app(
     path: str = "/mcp",
     allowed_hosts: Sequence[str] | None = None,
     allowed_origins: Sequence[str] | None = None,
-    max_body: int = MAX_FRAME,
-    body_timeout: float = 30.0,
-    idle_timeout: float = 1800.0,
-    max_sessions: int = 10_000,
-    max_open: int = 5_000,
     event_store: EventStore | None = None,
     check_token: CheckToken | None = None,
     gate: Gate | None = None,
     parameters: Parameters | None = None,
-    keep_alive: float = 15.0,
-    patience: float = 5.0,
-    stateless: bool = False,
-    health: bool = False,
-    json_only: bool = False,
     homes: Callable[[HttpApp], SessionHomes] | None = None,
+    **limits: Any,
 ) -> HttpApp:
     """Make the ASGI application of a server.
 
     ``connect`` makes a peer for every session, and for modern requests. ``allowed_hosts`` and ``allowed_origins`` as in
     ``Guard``; ``check_token`` as in ``TokenCheck``, or a ``gate`` in its place; ``parameters`` says which parameters of
-    a tool travel in headers; ``homes`` makes what finds sessions, if they may be in other processes; the
-    numbers are those of ``EndpointSettings``.
+    a tool travel in headers; ``homes`` makes what finds sessions, if they may be in other processes; ``limits``
+    are the members of ``EndpointSettings``.
     """
-    settings = EndpointSettings(
-        max_body=max_body,
-        body_timeout=body_timeout,
-        idle_timeout=idle_timeout,
-        max_sessions=max_sessions,
-        max_open=max_open,
-        keep_alive=keep_alive,
-        patience=patience,
-        stateless=stateless,
-        health=health,
-        json_only=json_only,
-    )
+    settings = EndpointSettings(**limits)
     guard = Guard(allowed_hosts, allowed_origins)
     gate = TokenCheck(check_token) if check_token is not None else gate
     store = event_store or MemoryEventStore()
     app = HttpApp(connect, settings, path=path, guard=guard, gate=gate, parameters=parameters, store=store)
-    if homes is not None and not stateless:
+    if homes is not None and not settings.stateless:
         app.homes = homes(app)
         app.sessions.on_expiry = app.homes.ended
     return app
@@ -129,7 +109,7 @@ class HttpApp:
         self.sessions = Sessions(settings.max_sessions, settings.idle_timeout)
         """Those that live here."""
         self._stateless = Stateless(connect, settings)
-        self.homes: SessionHomes = OneProcess(self.sessions)
+        self.homes = SessionHomes(self.sessions)
         self._allow = (b"allow", b"POST" if settings.stateless else _METHODS)
         self._open = 0
         self._draining = False
@@ -287,7 +267,8 @@ class HttpApp:
     async def _get_or_delete(self, http: asgi.Http, method: str) -> None:
         session = self._session(http)
         refusal = rules.check_legacy(http.headers, None)
-        if refusal is None and method == "GET" and not rules.accepts_events(http.headers):
+        accepted = http.headers.get(b"accept", b"*/*")
+        if refusal is None and method == "GET" and not rules.accepts_type(accepted, b"text/event-stream"):
             refusal = HttpRefusal(406, InvalidRequest("Accept must list text/event-stream"))
         if refusal is not None:
             await asgi.send_refusal(http, refusal)

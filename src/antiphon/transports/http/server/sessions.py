@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.legacy_session import LegacySession
@@ -214,13 +214,14 @@ async def end_session(session: LegacySession) -> None:
         await session.close()
 
 
-class SessionHomes(Protocol):
-    """Where the legacy sessions of an endpoint live, and who serves their requests.
+class SessionHomes:
+    """Where the legacy sessions of an endpoint live, and who serves their requests: by default this process.
 
-    The methods do what is right for one process. Each is called by the endpoint (``app.HttpApp``).
+    Each method is called by the endpoint (``app.HttpApp``).
     """
 
-    sessions: Sessions
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
 
     @property
     def is_busy(self) -> bool:
@@ -260,10 +261,3 @@ class SessionHomes(Protocol):
     async def close(self) -> None:
         """End the sessions that live here."""
         await self.sessions.close()
-
-
-class OneProcess(SessionHomes):
-    """Keeps all sessions in this process."""
-
-    def __init__(self, sessions: Sessions) -> None:
-        self.sessions = sessions
