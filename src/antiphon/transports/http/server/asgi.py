@@ -10,7 +10,7 @@ from typing import Any
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http.rules import NOT_ACCEPTED, Denied, Gate, HeaderPair, Headers, HttpRefusal, has_null_ids
+from antiphon.protocol.http.rules import NOT_ACCEPTED, Gate, HeaderPair, Headers, HttpRefusal, has_null_ids
 from antiphon.wire.envelope import RequestId
 
 Scope = MutableMapping[str, Any]
@@ -138,11 +138,6 @@ async def send_refusal(http: Http, refusal: HttpRefusal, id: RequestId | None = 
     """Send an HTTP error with a JSON-RPC error in its body, in the form of the client's revision."""
     body = refusal.body(id, null_id=has_null_ids(http.headers))
     await send_json(http, refusal.status, body, extra)
-
-
-async def send_denial(http: Http, denied: Denied) -> None:
-    """Send the response to a request that a gate refused."""
-    await send_refusal(http, denied.refusal, None, *denied.headers)
 
 
 async def send_unavailable(http: Http, why: str) -> None:

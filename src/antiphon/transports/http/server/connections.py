@@ -200,11 +200,6 @@ class BoundedConnection(HttpToolsProtocol):
         """Whether no request is being served, and none has come but the beginning of a head."""
         return not self._open and (self.reads_head or not self.cycle.more_body)
 
-    @property
-    def is_stuck(self) -> bool:
-        """Whether more data waits for the client than should."""
-        return self.flow.write_paused
-
 
 def _close_after(cycle: RequestResponseCycle) -> None:
     """Have a response say that the connection ends with it; uvicorn closes it then."""
@@ -262,8 +257,8 @@ class Sweep:
     def _state(self, connection: Any) -> tuple[tuple[object, ...] | None, float]:
         """Return the state of a connection and how long it may last; ``None`` if nothing is wrong."""
         is_ours = isinstance(connection, BoundedConnection)
-        if connection.transport.is_closing() or (is_ours and connection.is_stuck):
-            # In this state nothing is added to the data that waits.
+        if connection.transport.is_closing() or (is_ours and connection.flow.write_paused):
+            # It is closing, or too much waits for the client. In this state nothing is added to the data that waits.
             left: int = connection.transport.get_write_buffer_size() // _STEP
             return ("writes", connection.pauses if is_ours else 0, left), self._limits.stall
         if is_ours and connection.is_idle:

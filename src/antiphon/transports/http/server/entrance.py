@@ -23,7 +23,7 @@ from antiphon.errors import ConfigError, InsufficientScope, InvalidRequest, Temp
 from antiphon.machine.loopback import LOOPBACK
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Admitted, Denied, Gate, HeaderPair, Headers, HttpRefusal
-from antiphon.transports.http.server.asgi import Http, send_denial, send_empty, send_json, send_refusal
+from antiphon.transports.http.server.asgi import Http, send_empty, send_json, send_refusal
 
 CheckToken = Callable[[str], "Awaitable[str | Caller | None] | str | Caller | None"]
 """Returns whom a bearer token stands for: the name of a principal, or a ``Caller``, which also has scopes and claims.
@@ -65,15 +65,11 @@ class Guard:
     def _is_allowed_origin(self, origin: bytes) -> bool:
         text = origin.decode("latin-1").lower()
         scheme, _, authority = text.partition("://")
-        bare = _without_port(authority)
+        name, colon, port = authority.rpartition(":")
+        bare = name if colon and port.isdecimal() else authority
         if self._origins is None:
             return scheme in {"http", "https"} and bare in LOOPBACK
         return "*" in self._origins or text in self._origins or f"{scheme}://{bare}:*" in self._origins
-
-
-def _without_port(authority: str) -> str:
-    name, colon, port = authority.rpartition(":")
-    return name if colon and port.isdecimal() else authority
 
 
 _UNKNOWN = Denied(HttpRefusal(401, InvalidRequest("Unauthorized")), ((b"www-authenticate", b"Bearer"),))
@@ -97,7 +93,8 @@ class TokenCheck:
 
     def challenge(self, scopes: Collection[str]) -> tuple[HeaderPair, ...]:
         """Say that a token does not allow it; where to get another one is not known here."""
-        return ((b"www-authenticate", b'Bearer error="insufficient_scope", scope="%b"' % _list_scopes(scopes)),)
+        listed = " ".join(sorted(scopes)).encode("ascii", "ignore").replace(b'"', b"").replace(b"\\", b"")
+        return ((b"www-authenticate", b'Bearer error="insufficient_scope", scope="%b"' % listed),)
 
     def documents(self) -> Mapping[str, bytes]:
         """Offer none."""
@@ -124,10 +121,6 @@ class TokenCheck:
                 type(principal).__name__,
             )
         return None
-
-
-def _list_scopes(scopes: Collection[str]) -> bytes:
-    return " ".join(sorted(scopes)).encode("ascii", "ignore").replace(b'"', b"").replace(b"\\", b"")
 
 
 class EndpointSettings(Struct, frozen=True, kw_only=True):
@@ -223,7 +216,7 @@ async def admit_request(http: Http, gate: Gate, path: str) -> bool:
     """Ask the gate about a request to ``path``; return whether it is admitted. If not, the response was sent."""
     found = await gate.admit(http.method, path, http.headers)
     if isinstance(found, Denied):
-        await send_denial(http, found)
+        await send_refusal(http, found.refusal, None, *found.headers)
         return False
     http.note_sender(found.caller, gate)
     http.extra += found.headers

@@ -56,15 +56,16 @@ class MemoryEventStore:
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
         """See ``EventStore.append``."""
-        self.keep(stream, number, data)
-
-    def keep(self, stream: str, number: int, data: bytes) -> None:
-        """Keep one event, and drop the oldest events of all streams to make room."""
         self._events[stream, number] = data
         self._numbers.setdefault(stream, []).append(number)
         self._bytes += len(data)
         while self._events and (self._bytes > self._max_bytes or len(self._events) > self._max_events):
-            self._drop_oldest()
+            (oldest, place), dropped = self._events.popitem(last=False)
+            self._bytes -= len(dropped)
+            left = self._numbers[oldest]
+            left.remove(place)
+            if not left:
+                del self._numbers[oldest]
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
         """See ``EventStore.after``."""
@@ -78,14 +79,6 @@ class MemoryEventStore:
         """Drop all events of a stream."""
         for number in self._numbers.pop(stream, ()):
             self._bytes -= len(self._events.pop((stream, number)))
-
-    def _drop_oldest(self) -> None:
-        (stream, number), data = self._events.popitem(last=False)
-        self._bytes -= len(data)
-        left = self._numbers[stream]
-        left.remove(number)
-        if not left:
-            del self._numbers[stream]
 
 
 RETRY = 1000

@@ -187,7 +187,9 @@ class ResponseStream:
         if self._backlog > _MOST and len(self._frames) > 1:
             # Senders were asked to wait, and did not: a client must not be able to fill our memory.
             self._carrier.stop(lost=True)
-        return self._full()
+        self._room = self._room or Room()
+        self._room.shut()
+        return self._room.full
 
     def finish(self) -> None:
         """End it without a last frame."""
@@ -293,12 +295,6 @@ class ResponseStream:
         dropped, self._dropped = self._dropped, 0
         if dropped > 1:
             log.warning("%d messages of a stream that nobody read were dropped", dropped)
-
-    def _full(self) -> Awaitable[None] | None:
-        if self._room is None:
-            self._room = Room()
-        self._room.shut()
-        return self._room.full
 
     def _open_room(self) -> None:
         if self._room is not None:
