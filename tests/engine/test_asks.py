@@ -357,4 +357,4 @@ async def test_no_timer_is_left_when_all_calls_were_answered(clock):
     async with linked(tool) as link:
         await link.call(timeout=60)
         await link.client.close()
-        assert link.client.waiting._deadlines._timer is None
+        assert link.client.waiting._timer is None

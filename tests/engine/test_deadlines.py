@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 
 import pytest
 
-from antiphon.engine.requests import Deadlines, Timed
+from antiphon.engine.requests import Waiter, WaitingRequests
+from antiphon.errors import ConnectionClosed
+from antiphon.protocol.events import Outgoing
+from antiphon.wire.methods import METHODS
 
 
 class Fixture:
-    """Deadlines, and what has expired."""
+    """Requests that wait, and those that were given up."""
 
     def __init__(self) -> None:
-        self.expired: list[Timed] = []
-        self.deadlines = Deadlines(asyncio.get_running_loop(), self.expired.append)
+        self.given_up: list[Outgoing] = []
+        self.waiting = WaitingRequests(asyncio.get_running_loop(), self.given_up.append)
+        self._ids = count(1)
 
-    def timed(self, timeout: float | None) -> Timed:
-        """Start something with a deadline."""
-        one = Timed(timeout)
-        self.deadlines.start(one)
-        return one
+    def add(self, timeout: float | None) -> Waiter:
+        """Enter a request with a deadline."""
+        waiter = self.waiting.add(Outgoing(next(self._ids), METHODS["tools/list"], None, False, b""), timeout, None)
+        waiter.future.add_done_callback(lambda _: waiter.let_go())
+        return waiter
 
 
 @pytest.fixture
@@ -31,123 +36,122 @@ async def it(clock) -> Fixture:
 
 async def test_deadlines_pass_in_their_order(it, clock):
     """Whatever the order in which they were set."""
-    slow, quick, middle = it.timed(3), it.timed(1), it.timed(2)
+    slow, quick, middle = it.add(3), it.add(1), it.add(2)
     for expected in (quick, middle, slow):
-        assert expected not in it.expired
+        assert expected.outgoing not in it.given_up
         await clock.advance(1)
-        assert it.expired[-1] is expected
-    assert len(it.expired) == 3
+        assert it.given_up[-1] is expected.outgoing
+    assert len(it.given_up) == 3
 
 
 async def test_several_may_pass_at_once(it, clock):
     """Each is reported once."""
-    all_of_them = [it.timed(1) for _ in range(3)]
+    all_of_them = [it.add(1) for _ in range(3)]
     await clock.advance(5)
-    assert it.expired == all_of_them
+    assert it.given_up == [each.outgoing for each in all_of_them]
     await clock.advance(5)
-    assert it.expired == all_of_them
+    assert it.given_up == [each.outgoing for each in all_of_them]
 
 
 async def test_what_has_no_deadline_never_expires(it, clock):
     """``None`` is for ever."""
-    it.timed(None)
+    it.add(None)
     await clock.advance(1e9)
-    assert it.expired == []
+    assert it.given_up == []
 
 
 async def test_what_has_ended_does_not_expire(it, clock):
     """It was answered in time; ending it twice does nothing."""
-    one = it.timed(1)
-    it.deadlines.end(one)
-    it.deadlines.end(one)
+    one = it.add(1)
+    it.waiting.end(one)
+    it.waiting.end(one)
     await clock.advance(2)
-    assert it.expired == []
+    assert it.given_up == []
 
 
 @pytest.mark.parametrize("timeout", [0, -1])
 async def test_a_deadline_without_time_passes_at_once(it, clock, timeout):
     """But not before whoever set it goes on."""
-    one = it.timed(timeout)
-    assert it.expired == []
+    one = it.add(timeout)
+    assert it.given_up == []
     await clock.advance(0)
-    assert it.expired == [one]
+    assert it.given_up == [one.outgoing]
 
 
 async def test_a_deadline_that_stands_still_keeps_what_is_left(it, clock):
     """Pauses nest: the last one to resume lets it go on."""
-    one = it.timed(10)
+    one = it.add(10)
     await clock.advance(4)
-    it.deadlines.pause(one)
-    it.deadlines.pause(one)
+    outer, inner = it.waiting.pause(), it.waiting.pause()
     await clock.advance(100)
-    it.deadlines.resume(one)
+    it.waiting.resume(inner)
     await clock.advance(100)
-    assert it.expired == []
-    it.deadlines.resume(one)
+    assert it.given_up == []
+    it.waiting.resume(outer)
     await clock.advance(5)
-    assert it.expired == []
+    assert it.given_up == []
     await clock.advance(2)
-    assert it.expired == [one]
+    assert it.given_up == [one.outgoing]
 
 
 async def test_others_go_on_meanwhile(it, clock):
     """Only what is paused stands still."""
-    paused, running = it.timed(1), it.timed(2)
-    it.deadlines.pause(paused)
+    it.add(1)
+    it.waiting.pause()
+    running = it.add(2)
     await clock.advance(3)
-    assert it.expired == [running]
+    assert it.given_up == [running.outgoing]
 
 
 async def test_what_ends_while_it_stands_still_stays_ended(it, clock):
     """Resuming it does not bring it back."""
-    one = it.timed(1)
-    it.deadlines.pause(one)
-    it.deadlines.end(one)
-    it.deadlines.resume(one)
+    one = it.add(1)
+    paused = it.waiting.pause()
+    it.waiting.end(one)
+    it.waiting.resume(paused)
     await clock.advance(10)
-    assert it.expired == []
+    assert it.given_up == []
 
 
 async def test_what_has_no_deadline_may_be_paused(it, clock):
     """Nothing comes of it."""
-    one = it.timed(None)
-    it.deadlines.pause(one)
-    it.deadlines.resume(one)
+    it.add(None)
+    it.waiting.resume(it.waiting.pause())
     await clock.advance(10)
-    assert it.expired == []
+    assert it.given_up == []
 
 
 async def test_a_pause_when_time_is_up_expires_after_it(it, clock):
     """Nothing is left of the time when it goes on."""
-    one = it.timed(1)
+    one = it.add(1)
     clock.now += 1.5
-    it.deadlines.pause(one)
+    paused = it.waiting.pause()
     await clock.advance(10)
-    assert it.expired == []
-    it.deadlines.resume(one)
+    assert it.given_up == []
+    it.waiting.resume(paused)
     await clock.advance(0)
-    assert it.expired == [one]
+    assert it.given_up == [one.outgoing]
 
 
 async def test_there_is_one_timer(it, clock):
     """For the earliest; a later one does not set another."""
-    it.timed(5)
-    first = it.deadlines._timer
-    it.timed(9)
-    assert it.deadlines._timer is first
-    it.timed(1)
-    assert it.deadlines._timer is not first
+    it.add(5)
+    first = it.waiting._timer
+    it.add(9)
+    assert it.waiting._timer is first
+    it.add(1)
+    assert it.waiting._timer is not first
     assert first is not None
     assert first.cancelled()
 
 
 async def test_closing_stops_everything(it, clock):
     """And what is started anew works again."""
-    it.timed(1)
-    it.deadlines.close()
-    it.deadlines.close()
+    it.add(1)
+    it.waiting.fail_all(lambda: ConnectionClosed("gone"))
+    it.waiting.fail_all(lambda: ConnectionClosed("gone"))
     await clock.advance(5)
-    assert it.expired == []
-    one = it.timed(1)
+    assert it.given_up == []
+    one = it.add(1)
     await clock.advance(1)
-    assert it.expired == [one]
+    assert it.given_up == [one.outgoing]

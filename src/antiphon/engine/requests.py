@@ -17,87 +17,22 @@ from antiphon.protocol.events import Outgoing, Replied
 from antiphon.wire.envelope import RequestId, from_wire
 from antiphon.wire.lifecycle import ProgressNotificationParams
 
-
-class Timed(Struct, eq=False):
-    """Something with a deadline. It is a struct because there is one for every request."""
-
-    timeout: float | None
-    """Seconds allowed, not counting pauses."""
-    deadline: float | None = None
-    """Time of the loop's clock."""
-    remaining: float = 0.0
-    paused: int = 0
-
-
-class Deadlines:
-    """Calls ``expired`` for each item whose deadline has passed."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[Timed], object]) -> None:
-        self._loop = loop
-        self._expired = expired
-        self._waiting: dict[Timed, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self, timed: Timed) -> None:
-        """Start the clock of ``timed``."""
-        if timed.timeout is None:
-            return
-        timed.deadline = self._loop.time() + timed.timeout
-        self._waiting[timed] = None
-        self._arm(timed.deadline)
-
-    def end(self, timed: Timed) -> None:
-        """Remove ``timed``, which was answered."""
-        self._waiting.pop(timed, None)
-
-    def pause(self, timed: Timed) -> None:
-        """Pause the clock of ``timed``; pauses nest."""
-        timed.paused += 1
-        if timed.paused == 1 and timed.deadline is not None:
-            timed.remaining = timed.deadline - self._loop.time()
-            timed.deadline = None
-
-    def resume(self, timed: Timed) -> None:
-        """Undo one ``pause``."""
-        timed.paused -= 1
-        if timed.paused == 0 and timed in self._waiting:
-            timed.deadline = self._loop.time() + timed.remaining
-            self._arm(timed.deadline)
-
-    def close(self) -> None:
-        """Stop the timer for good."""
-        self._waiting.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _arm(self, when: float) -> None:
-        if self._timer is None or when < self._timer.when():
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self._loop.call_at(when, self._ring)
-
-    def _ring(self) -> None:
-        self._timer = None
-        now = self._loop.time()
-        due = [timed for timed in self._waiting if timed.deadline is not None and timed.deadline <= now]
-        for timed in due:
-            del self._waiting[timed]
-            self._expired(timed)
-        following = [timed.deadline for timed in self._waiting if timed.deadline is not None]
-        if following:
-            self._arm(min(following))
-
-
 OnProgress = Callable[[ProgressNotificationParams], object]
 
 
-class Waiter(Timed, eq=False, kw_only=True):
+class Waiter(Struct, eq=False, kw_only=True):
     """One waiting request of ours."""
 
     outgoing: Outgoing
     future: asyncio.Future[Raw]
     on_progress: OnProgress | None
+    timeout: float | None
+    """Seconds allowed, not counting pauses."""
+    deadline: float | None = None
+    """Time of the loop's clock; ``None`` without a timeout, or while it is paused."""
+    remaining: float = 0.0
+    paused: int = 0
+    """Pauses nest."""
     time: TimeLeft | None = None
     """Of the call that the request is made for: what is left of it where the request stands still, or has ended."""
 
@@ -114,7 +49,8 @@ class WaitingRequests:
         self._loop = loop
         self._gave_up = gave_up
         self._waiters: dict[RequestId, Waiter] = {}
-        self._deadlines = Deadlines(loop, self._expired)
+        self._timer: asyncio.TimerHandle | None = None
+        """Rings at the earliest deadline."""
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -124,19 +60,37 @@ class WaitingRequests:
         time = timeout if isinstance(timeout, TimeLeft) else None
         seconds = timeout.seconds if isinstance(timeout, TimeLeft) else timeout
         future: asyncio.Future[Raw] = self._loop.create_future()
-        waiter = Waiter(seconds, outgoing=outgoing, future=future, on_progress=on_progress, time=time)
+        waiter = Waiter(outgoing=outgoing, future=future, on_progress=on_progress, timeout=seconds, time=time)
         self._waiters[outgoing.id] = waiter
         if seconds is not None:
-            self._deadlines.start(waiter)
+            self._start_clock(waiter, seconds)
         return waiter
+
+    def _start_clock(self, waiter: Waiter, seconds: float) -> None:
+        waiter.deadline = self._loop.time() + seconds
+        if self._timer is None or waiter.deadline < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(waiter.deadline, self._ring)
+
+    def _ring(self) -> None:
+        """Give up the requests whose deadline has passed, and set the timer to the next one."""
+        self._timer, now = None, self._loop.time()
+        for waiter in list(self._waiters.values()):
+            if waiter.deadline is not None and waiter.deadline <= now and not waiter.future.done():
+                self._gave_up(waiter.outgoing)
+                name = waiter.outgoing.method.name
+                waiter.future.set_exception(CallTimeout(f"{name} was not answered within {waiter.timeout:g} s"))
+        left = [waiter for waiter in self._waiters.values() if not waiter.future.done()]
+        following = min((waiter.deadline for waiter in left if waiter.deadline is not None), default=None)
+        if following is not None:
+            self._timer = self._loop.call_at(following, self._ring)
 
     def end(self, waiter: Waiter) -> None:
         """Remove a request from the table."""
         self._waiters.pop(waiter.outgoing.id, None)
-        if waiter.timeout is not None:
-            self._deadlines.end(waiter)
-            if waiter.time is not None and waiter.deadline is not None:
-                waiter.time.seconds = max(0.0, waiter.deadline - self._loop.time())
+        if waiter.time is not None and waiter.deadline is not None:
+            waiter.time.seconds = max(0.0, waiter.deadline - self._loop.time())
 
     def replied(self, event: Replied) -> None:
         """Wake the caller that waits for this reply."""
@@ -165,7 +119,9 @@ class WaitingRequests:
 
     def fail_all(self, error: Callable[[], AntiphonError]) -> None:
         """Fail every request, each with an exception of its own."""
-        self._deadlines.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         for waiter in list(self._waiters.values()):
             if not waiter.future.done():
                 waiter.future.set_exception(error())
@@ -174,9 +130,11 @@ class WaitingRequests:
         """Pause the clocks of all waiting requests; pass the result to ``resume`` once."""
         waiters = list(self._waiters.values())
         for waiter in waiters:
-            self._deadlines.pause(waiter)
-            if waiter.paused == 1 and waiter.time is not None and waiter.timeout is not None:
-                waiter.time.seconds = waiter.remaining
+            waiter.paused += 1
+            if waiter.deadline is not None:
+                waiter.remaining, waiter.deadline = waiter.deadline - self._loop.time(), None
+                if waiter.time is not None:
+                    waiter.time.seconds = waiter.remaining
         return waiters
 
     def resume(self, waiters: Iterable[Waiter]) -> None:
@@ -185,11 +143,6 @@ class WaitingRequests:
             if waiter.time is not None and waiter.time.seconds is not None:
                 # A machine may have worked for the call meanwhile.
                 waiter.remaining = waiter.time.seconds
-            self._deadlines.resume(waiter)
-
-    def _expired(self, timed: Timed) -> None:
-        if not isinstance(timed, Waiter) or timed.future.done():
-            return
-        self._gave_up(timed.outgoing)
-        name = timed.outgoing.method.name
-        timed.future.set_exception(CallTimeout(f"{name} was not answered within {timed.timeout:g} s"))
+            waiter.paused -= 1
+            if waiter.paused == 0 and waiter.timeout is not None and not waiter.future.done():
+                self._start_clock(waiter, waiter.remaining)
