@@ -88,19 +88,15 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
 
 def _filter_meta(meta: bytes) -> Raw | None:
     """Return what is passed on of ``_meta``; ``None`` if that is nothing."""
-    kept = {name: value for name, value in meta_of(Raw(meta)).items() if not is_of_one_connection(name)}
+    try:
+        members = _decode_object(meta)
+    except msgspec.ValidationError:
+        return None
+    kept = {name: value for name, value in members.items() if not is_of_one_connection(name)}
     return Raw(encode_value(kept)) if kept else None
 
 
 _filter_meta_again = lru_cache(_REPEATED)(_filter_meta)
-
-
-def meta_of(raw: Raw) -> Object:
-    """Return the members of ``_meta``; empty if there is no such object."""
-    try:
-        return _decode_object(raw)
-    except msgspec.ValidationError:
-        return {}
 
 
 def is_of_one_connection(name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from antiphon.errors import InternalError, InvalidParams, ResourceNotFound, UrlElicitationRequired
 from antiphon.wire.envelope import ErrorObject
 from antiphon.wire.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28
-from antiphon.wire.revisions.difference import Difference
+from antiphon.wire.revisions.lowering import Difference
 from antiphon.wire.revisions.lowering import Lowering
 
 

@@ -1,6 +1,7 @@
-"""Makes conversion functions, one for each type that differs, from the tables of differences.
+"""How each revision states its differences from the next newer one, and the conversions that are made from them.
 
-Owns which types contain which others (``NESTED``). A type without a function needs no conversion.
+The differences themselves are in the modules of the revisions. Owns which types contain which others (``NESTED``), and
+makes one function for each type that differs; a type without a function needs no conversion.
 """
 
 from __future__ import annotations
@@ -8,11 +9,43 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from antiphon.errors import NotInRevision
 from antiphon.wire import common, completion, content, lifecycle, prompts, resources, roots, sampling, skills, tools
 from antiphon.wire.common import Wire
-from antiphon.wire.revisions.difference import Change, Difference, not_in
+from antiphon.wire.content import TextContent
+from antiphon.wire.envelope import encode_value
+from antiphon.wire.tools import CallToolResult
+
+Change = Callable[[Any, str], Any]
+"""Converts a value to what the named revision can carry, or raises ``NotInRevision``."""
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """What one revision cannot carry of what the next newer one can."""
+
+    lacks: Mapping[type[Wire], tuple[str, ...]] = {}
+    """Attributes that only describe: they are left out."""
+    refuses: Mapping[type[Wire], str] = {}
+    """Types that do not exist, with their name for error messages: leaving them out would change the meaning."""
+    changes: Mapping[type[Wire], Change] = {}
+    """All other conversions."""
+
+
+def not_in(thing: str, revision: str) -> NotInRevision:
+    """Make the error for what a revision cannot carry."""
+    return NotInRevision(f"{thing} cannot be sent: protocol revision {revision} has no such thing")
+
+
+def drop_structure(result: CallToolResult, _revision: str) -> CallToolResult:
+    """Leave out structured content; if the result has nothing else, convert it to text so that it is not lost."""
+    if result.structured_content is None:
+        return result
+    content = result.content or [TextContent(text=encode_value(result.structured_content).decode())]
+    return replace(result, structured_content=None, content=content)
+
 
 W = TypeVar("W", bound=Wire)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from antiphon.wire.content import AudioContent
 from antiphon.wire.lifecycle import ProgressNotificationParams, ServerCapabilities
-from antiphon.wire.revisions.difference import Difference
+from antiphon.wire.revisions.lowering import Difference
 from antiphon.wire.tools import Tool
 
 NAME = "2024-11-05"

@@ -8,15 +8,11 @@ from antiphon.wire.completion import CompleteRequestParams, PromptReference
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.prompts import Prompt, PromptArgument
 from antiphon.wire.resources import Resource, ResourceTemplate
-from antiphon.wire.revisions.difference import Difference, without_structure
+from antiphon.wire.revisions.lowering import Difference, drop_structure
 from antiphon.wire.roots import Root
 from antiphon.wire.tools import CallToolResult, Tool
 
 NAME = "2025-03-26"
-
-
-def _drop_structure(result: CallToolResult, _revision: str) -> CallToolResult:
-    return result if result.structured_content is None else without_structure(result)
 
 
 DIFFERENCE = Difference(
@@ -43,5 +39,5 @@ DIFFERENCE = Difference(
         ElicitResult: "Elicitation",
         content.ResourceLink: "A link to a resource",
     },
-    changes={CallToolResult: _drop_structure},
+    changes={CallToolResult: drop_structure},
 )

@@ -13,7 +13,7 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.lifecycle import CancelledNotificationParams, ServerCapabilities
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
-from antiphon.wire.revisions.difference import Difference, not_in
+from antiphon.wire.revisions.lowering import Difference, not_in
 from antiphon.wire.revisions.v2026_07_28 import with_request_id
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams, Tool

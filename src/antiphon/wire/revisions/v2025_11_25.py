@@ -13,7 +13,7 @@ from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.methods import METHODS
-from antiphon.wire.revisions.difference import Difference, not_in, without_structure
+from antiphon.wire.revisions.lowering import Difference, drop_structure, not_in
 from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.skills import SKILLS
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult, as_experiment, handle_as_experiment
@@ -45,10 +45,9 @@ def _is_object(value: Any) -> bool:
     return bytes(memoryview(data)[:16]).lstrip().startswith(b"{")
 
 
-def _drop_other_structure(result: CallToolResult, _revision: str) -> CallToolResult:
-    if result.structured_content is None or _is_object(result.structured_content):
-        return result
-    return without_structure(result)
+def _drop_other_structure(result: CallToolResult, revision: str) -> CallToolResult:
+    structure = result.structured_content
+    return result if structure is None or _is_object(structure) else drop_structure(result, revision)
 
 
 def _drop_other_structure_of_use(result: ToolResultContent, _revision: str) -> ToolResultContent:

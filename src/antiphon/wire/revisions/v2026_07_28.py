@@ -8,7 +8,7 @@ from antiphon.wire.common import CacheableResult, RootsCapability
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.lifecycle import CancelledNotificationParams, ServerCapabilities
 from antiphon.wire.methods import METHODS
-from antiphon.wire.revisions.difference import Difference, not_in
+from antiphon.wire.revisions.lowering import Difference, not_in
 from antiphon.wire.roots import ListRootsResult
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams, Tool
