@@ -291,9 +291,9 @@ class TaskHandle:
                 )
             params = UpdateTaskParams(task_id=self._id, input_responses={key: Raw(encode_value(answer))})
             await self._request("tasks/update", params, EmptyResult)
-            self._link.calls.report_for_task(call, None)
+            self._link.calls.report_answers(call, None)
         except BaseException:
-            self._link.calls.report_for_task(call, "call-gone")
+            self._link.calls.report_answers(call, "call-gone")
             raise
         finally:
             self._news.set()

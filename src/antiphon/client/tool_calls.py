@@ -302,7 +302,7 @@ class ToolCalls(Struct, eq=False):
         finally:
             # In every other case the call was sent: a deadline, or a caller that gives up, undoes nothing.
             for decider in consent.deciders:
-                calls.report_consent(decider, origin, why)
+                calls.answers.report_to(decider, origin, why)
 
     async def make(self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
         """Make a call, repeat it if headers were missing, and validate the structured content of its result.

@@ -342,26 +342,11 @@ def problem_of(error: Exception) -> str:
     return str(error)
 
 
-_BY_CODE: dict[int, type[errors.PeerError]] = {
-    kind.CODE: kind
-    for kind in (
-        errors.ParseError,
-        errors.InvalidRequest,
-        errors.MethodNotFound,
-        errors.InvalidParams,
-        errors.InternalError,
-        errors.ResourceNotFound,
-        errors.HeaderMismatch,
-        errors.MissingCapability,
-        errors.UnsupportedVersion,
-        errors.UrlElicitationRequired,
-        errors.Unauthorized,
-        errors.Rejected,
-        errors.InsufficientScope,
-        errors.TemporarilyUnavailable,
-        errors.OutcomeUnknown,
-    )
-}
+# Those with a code of their own are directly below ``PeerError``.
+_OURS: list[type[errors.PeerError]] = [
+    kind for kind in vars(errors).values() if errors.PeerError in getattr(kind, "__bases__", ())
+]
+_BY_CODE = {kind.CODE: kind for kind in _OURS}
 
 
 def cause_of(error: Exception) -> Exception:

@@ -31,6 +31,7 @@ from antiphon.errors import AntiphonError, CallTimeout, InvalidParams, PeerError
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Outgoing
+from antiphon.protocol.http.rules import REPEATABLE
 from antiphon.transports.http.client import error_replies
 from antiphon.wire.common import CALL_KEY, RoundParams, Wire
 from antiphon.wire.envelope import ErrorObject, RequestId, decode_envelope, decode_wire, from_wire, problem_of
@@ -57,25 +58,7 @@ _LONGEST_REST = 1.0
 PAUSES = (0.1, 0.5, 2.0, 5.0)
 """Seconds before each repetition, and so their number: enough for a cut connection, or a server that restarts."""
 
-_HARMLESS = frozenset(
-    {
-        "completion/complete",
-        "logging/setLevel",
-        "ping",
-        "prompts/get",
-        "prompts/list",
-        "resources/list",
-        "resources/read",
-        "resources/subscribe",
-        "resources/templates/list",
-        "resources/unsubscribe",
-        "server/discover",
-        "tasks/cancel",
-        "tasks/get",
-        "tasks/update",
-        "tools/list",
-    }
-)
+_HARMLESS = (REPEATABLE | {"server/discover", "tasks/update"}) - {"tools/call"}
 """Methods that change nothing, or have the same effect when repeated."""
 
 

@@ -79,7 +79,7 @@ class Calls:
         """Reports the asks to the telemetry, if that is configured."""
         self.open = OpenCalls(limits)
         """The calls that wait for their result."""
-        self._answers = answers
+        self.answers = answers
         self._limits = limits
         self._server = loose_origin(target)
 
@@ -202,12 +202,12 @@ class Calls:
         finally:
             if call.answered:
                 # Answers of a round that was never continued did not reach the server.
-                self._report(call, "call-gone")
+                self.report_answers(call, "call-gone")
             self.open.close(call, given_up=given_up)
 
     async def _answer_rounds(self, first: InputRequiredResult, params: RoundParams, send: Sending[R]) -> R:
-        inspect = self._inspector(send) if self._answers.on_round is not None else None
-        sent = self._reporting(send) if self._answers.reports else send
+        inspect = self._inspector(send) if self.answers.on_round is not None else None
+        sent = self._reporting(send) if self.answers.reports else send
         answer = self._answerer(send.call)
         return await loop.answer_rounds(first, params, sent, answer, self._limits, admit=self._admit, inspect=inspect)
 
@@ -218,21 +218,18 @@ class Calls:
             try:
                 result = await send(params)
             except tuple(_ENDS) as error:
-                self._report(send.call, next(why for kind, why in _ENDS.items() if isinstance(error, kind)))
+                self.report_answers(send.call, next(why for kind, why in _ENDS.items() if isinstance(error, kind)))
                 raise
-            self._report(send.call, None)
+            self.report_answers(send.call, None)
             return result
 
         return told
 
-    def _report(self, call: OpenCall, why: str | None) -> None:
+    def report_answers(self, call: OpenCall, why: str | None) -> None:
+        """Tell the answerers what became of the answers that a call has given."""
         for params, origin in call.answered:
-            self._answers.report(params, origin, why)
+            self.answers.report(params, origin, why)
         call.answered.clear()
-
-    def report_consent(self, decider: object, origin: Origin, why: str | None) -> None:
-        """Report the outcome of a tool call to the person who agreed to it."""
-        self._answers.report_to(decider, origin, why)
 
     def _inspector(self, send: Sending[Any]) -> Callable[..., Awaitable[None]]:
         """Return the function that shows each round to ``on_round``."""
@@ -240,7 +237,7 @@ class Calls:
         async def inspect_round(
             result: InputRequiredResult, asks: Mapping[str, loop.RoundAsk], this: Round, asked: int
         ) -> None:
-            on_round = self._answers.on_round
+            on_round = self.answers.on_round
             outcome = on_round(self._pending(send, self._limits, result, asks, this.n, asked)) if on_round else None
             if inspect.isawaitable(outcome):
                 await outcome
@@ -305,7 +302,7 @@ class Calls:
         kind: Any = METHODS[pending.method].result
         call = self.open.open(pending.method, params, timeout, pending.call)
         send: Sending[R] = Sending(self.session, self.peer, call, kind, timeout, progress, pending.meta)
-        call.answered = self._answers.take_up_asks(pending, answers)
+        call.answered = self.answers.take_up_asks(pending, answers)
         return await self._step(send, again, pending.limits, pending.number + 1, pending.asked)
 
     async def answer(self, pending: loop.PendingRound[Any]) -> dict[str, Any]:
@@ -318,7 +315,7 @@ class Calls:
         given = {key: (ask.params, origins.get(id(ask.params))) for key, ask in asks.items()}
         aside = {key: PutAside(answers[key], params, origin) for key, (params, origin) in given.items() if origin}
         if aside:
-            self._answers.put_aside(pending, aside)
+            self.answers.put_aside(pending, aside)
         return answers
 
     async def _step(
@@ -371,10 +368,6 @@ class Calls:
         call.task = OriginTask(name=name, ask=key, started=started, says=says)
         return await self._answerer(call)(ask, this)
 
-    def report_for_task(self, call: OpenCall, why: str | None) -> None:
-        """Tell the answerer what became of the answer."""
-        self._report(call, why)
-
     # --- asks of the server -------------------------------------------------------------------------------------
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -382,8 +375,8 @@ class Calls:
         handlers: dict[str, Handler] = dict.fromkeys(
             ("sampling/createMessage", "elicitation/create", "roots/list"), self._answer_ask
         )
-        if self._answers.extension is not None:
-            handlers[OTHERS] = partial(self._answer_extension_request, self._answers.extension)
+        if self.answers.extension is not None:
+            handlers[OTHERS] = partial(self._answer_extension_request, self.answers.extension)
         return handlers
 
     async def _answer_extension_request(
@@ -416,7 +409,7 @@ class Calls:
         is_roots = request.method.name == "roots/list"
         if len(self.open) or not is_roots:
             self._charge(request, owner, peer)
-        params = self._answers.admit(request.params)
+        params = self.answers.admit(request.params)
         bound = None if is_roots else self.open.bind(request, owner)
         try:
             if (turn := self.open.take_turn(owner)) is not None:
@@ -424,10 +417,10 @@ class Calls:
             origin = self._origin_of(request, owner)
             try:
                 with count_time(None if owner is None else owner.time):
-                    result = await self._answers.answer(params, origin, raw=request.raw, before=request.params)
+                    result = await self.answers.answer(params, origin, raw=request.raw, before=request.params)
             finally:
                 self.open.end_turn(owner)
-            if self._answers.reports:
+            if self.answers.reports:
                 # The reply is sent as soon as this returns.
                 asyncio.get_running_loop().call_soon(self._handle_reply, request, params, origin, peer)
             if isinstance(result, Received):
@@ -440,7 +433,7 @@ class Calls:
 
     def _handle_reply(self, request: Request, params: Wire, origin: Origin, peer: Connection[ClientSession]) -> None:
         why = "closed" if peer.is_over else "cancelled" if request.cancelled else None
-        self._answers.report(params, origin, why)
+        self.answers.report(params, origin, why)
 
     def _charge(self, ask: Request, owner: OpenCall | None, peer: Connection[ClientSession]) -> None:
         """Count an ask. One too many ends its call, or all calls that it may belong to."""
@@ -458,8 +451,8 @@ class Calls:
         async def answer(ask: loop.RoundAsk, this: Round) -> Wire | Raw:
             origin = self._origin(call, this, within=ask.within)
             with count_time(call.time):
-                result = await self._answers.answer(ask.params, origin, raw=ask.raw, key=ask.key)
-            if self._answers.reports:
+                result = await self.answers.answer(ask.params, origin, raw=ask.raw, key=ask.key)
+            if self.answers.reports:
                 call.answered.append((ask.params, origin))
             return result.carrying(LATEST.lower(result.read)) if isinstance(result, Received) else result
 
@@ -470,7 +463,7 @@ class Calls:
         notice = self.session.revision and self.session.deprecation(spec, self.session.revision)
         if notice:
             log.info("%s", notice)
-        return self._answers.admit(params)
+        return self.answers.admit(params)
 
     def origin_of(self, params: CallToolRequestParams, tool: Tool | None) -> Origin:
         """Return the origin of a tool call, for the person who confirms it."""
@@ -490,7 +483,7 @@ class Calls:
         unclear: bool = False,
         within: float | None = None,
     ) -> Origin:
-        agreed, known = self.session.revision, (self._answers.timeout, within)
+        agreed, known = self.session.revision, (self.answers.timeout, within)
         return structs.replace(
             self._server,
             id=str(next(_asks)),
