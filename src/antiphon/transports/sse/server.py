@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 Serve = Callable[[Channel, Caller | None, Mapping[str, str]], Awaitable[None]]
 """``(channel, who opened it, headers of the opening request)``; returns when the peer or the channel has ended."""
 
-_PARAMETER = "session_id"
+_POST_PATH, _PARAMETER = "/messages", "session_id"
 
 _MAX_BATCH = 256
 """Messages of a batch that are looked at; the session refuses one that has more (``protocol.session.MAX_BATCH``)."""
@@ -56,7 +56,6 @@ class SseApp:
         serve: Serve,
         *,
         path: str = "/sse",
-        post_path: str = "/messages",
         allowed_hosts: Sequence[str] | None = None,
         allowed_origins: Sequence[str] | None = None,
         check_token: CheckToken | None = None,
@@ -68,7 +67,6 @@ class SseApp:
     ) -> None:
         self._serve = serve
         self._path = path.rstrip("/")
-        self._post_path = post_path.rstrip("/")
         self._guard = Guard(allowed_hosts, allowed_origins)
         self._gate = TokenCheck(check_token) if check_token is not None else gate
         self._max_body = max_body
@@ -102,20 +100,17 @@ class SseApp:
         if refusal is not None:
             await asgi.send_refusal(http, refusal)
             return
+        served_at = {self._path: ("GET", self._stream), _POST_PATH: ("POST", self._post)}
         if entrance.answers_page(http):
             await entrance.send_preflight(http, b"GET, POST")
         elif self._gate is not None and (document := entrance.document_at(self._gate, http)) is not None:
             await entrance.send_document(http, document)
-        elif (served := self._route_path(path := http.local_path.rstrip("/"))) is None:
+        elif (served := served_at.get(path := http.local_path.rstrip("/"))) is None:
             await asgi.send_refusal(http, _NOT_FOUND)
         elif self._gate is None or await entrance.admit_request(http, self._gate, path):
             # The token comes first: a client that tries the newer transport learns what it needs, and comes back.
             method, work = served
             await (work(http) if http.method == method else asgi.send_refusal(http, _NOT_ALLOWED))
-
-    def _route_path(self, path: str) -> tuple[str, Callable[[asgi.Http], Awaitable[None]]] | None:
-        """Return the method and the work of a path."""
-        return {self._path: ("GET", self._stream), self._post_path: ("POST", self._post)}.get(path)
 
     # --- the stream ---------------------------------------------------------------------------------------------
 
@@ -127,7 +122,7 @@ class SseApp:
         id = secrets.token_urlsafe(16)
         session = self._sessions[id] = _Session(Carrier(http, self._keep_alive), http.principal)
         session.keep_for(http.caller)
-        endpoint = f"{quote(http.root_path)}{quote(self._post_path)}?{_PARAMETER}={id}"
+        endpoint = f"{quote(http.root_path)}{_POST_PATH}?{_PARAMETER}={id}"
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(session.write(endpoint)), loop.create_task(_watch_client(http.receive, session))]
         try:

@@ -30,6 +30,8 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from antiphon.machine.running_processes import is_running
+
 _SUBREAPER, _NAME = 36, 15
 """``PR_SET_CHILD_SUBREAPER`` and ``PR_SET_NAME`` of linux/prctl.h; a name, for ``ps``, has at most 15 characters."""
 
@@ -139,7 +141,7 @@ class Reaper:
         if "code" in said:
             return said["code"]
         # Nobody knows it any more, if somebody has killed the reaper.
-        return None if _is_alive(pid) else 255
+        return None if is_running(pid) else 255
 
     def _ask(self, message: bytes, pipes: Sequence[int] = ()) -> dict[str, Any]:
         """Return the answer; an empty one if there is no reaper any more."""
@@ -208,14 +210,6 @@ def _wait_for(pid: int, timeout: float | None) -> None:
             select.select([ended], [], [], timeout)
         finally:
             os.close(ended)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _send_message(to: socket.socket, message: bytes, pipes: Sequence[int]) -> None:
