@@ -126,8 +126,11 @@ class Server(Features):
         **_unknown: Never,
     ) -> None:
         super().__init__(name, *_more, **_unknown)
-        self.info = _make_info(
-            name, version, title=title, description=description, website_url=website_url, icons=icons
+        for option, value in (("name", name), ("version", version)):
+            if not isinstance(cast("object", value), str):
+                raise ConfigError(f"Server({option}=) must be text, got {value!r}")
+        self.info = Implementation(
+            name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
         )
         self.instructions, self._revisions = instructions, _find_revisions(revisions)
         # Not ``or``: a store without entries may be false.
@@ -537,14 +540,3 @@ def _list_declared(kinds: Collection[Declared]) -> Collection[Declared]:
     if wrong:
         raise ConfigError(f"Server(declares=) is a list of {', '.join(known)}, not {wrong[0]!r}")
     return kinds
-
-
-def _make_info(name: str, version: str, **more: Any) -> Implementation:
-    _refuse_unless_text(name=name, version=version)
-    return Implementation(name=name, version=version, **more)
-
-
-def _refuse_unless_text(**given: object) -> None:
-    for name, value in given.items():
-        if not isinstance(value, str):
-            raise ConfigError(f"Server({name}=) must be text, got {value!r}")

@@ -27,7 +27,7 @@ from antiphon.server.features import checked_options
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.function import UserFunction, holds_context
 from antiphon.server.functions.results import ResultConverter, output_shape, text_result
-from antiphon.server.functions.signature import Parameter, Signature, read_docstring, read_signature
+from antiphon.server.functions.signature import Signature, read_docstring, read_signature
 from antiphon.wire import tools as wire
 from antiphon.wire.apps import ToolUser
 from antiphon.wire.common import CONFIRMS, Icon, Meta
@@ -392,7 +392,9 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         """
         signature = read_signature(handler, noun="tool", name=definition.name)
         name = _check_name(definition.name, signature.place)
-        parameter = _only_parameter(signature)
+        if len(signature.parameters) != 1:
+            raise ConfigError(f"{signature.place}: a raw tool's handler takes (arguments) or (arguments, ctx: Context)")
+        [parameter] = signature.parameters
         given = definition.annotations
         read = given and checked_options.read_annotations(given, ToolAnnotations, signature.place)
         meta = checked_options.describe_access(definition.meta, access, signature.place)
@@ -454,12 +456,6 @@ def _choose_output(
         return None, validator, dict(schema)
     shape = output_shape(signature.returns, signature.place, structured=structured)
     return shape, None, shape.schema if shape else None
-
-
-def _only_parameter(signature: Signature) -> Parameter:
-    if len(signature.parameters) != 1:
-        raise ConfigError(f"{signature.place}: a raw tool's handler takes (arguments) or (arguments, ctx: Context)")
-    return signature.parameters[0]
 
 
 def decode_arguments(raw: bytes | Raw) -> Any:

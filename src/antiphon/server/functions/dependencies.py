@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from antiphon.errors import ConfigError
 from antiphon.server.functions.signature import Signature, read_signature
@@ -69,7 +69,7 @@ class _Provider:
         self.needs = _list_providers(signature, (*chain, function), run)
         self._key: Any = function if wanted.use_cache else self
         self._manage = _find_manager(function)
-        self._context = signature.context
+        self.context = signature.context
         self._run = _call_here if signature.is_async else run
 
     def walk(self) -> Iterator[_Provider]:
@@ -78,18 +78,13 @@ class _Provider:
         for inner in self.needs.values():
             yield from inner.walk()
 
-    @property
-    def wants_context(self) -> bool:
-        """Whether its own function takes the context."""
-        return self._context is not None
-
     async def provide(self, context: Any, made: dict[Any, Any], stack: AsyncExitStack) -> Any:
         """Return the value for one call. ``made``: the values so far; ``stack``: closes them in reverse order."""
         if self._key in made:
             return made[self._key]
         values = {name: await inner.provide(context, made, stack) for name, inner in self.needs.items()}
-        if self._context is not None:
-            values[self._context] = context
+        if self.context is not None:
+            values[self.context] = context
         if self._manage is None:
             value = await self._run(partial(self.function, **values))
             value = await value if inspect.isawaitable(value) else value
@@ -129,18 +124,12 @@ def _list_providers(signature: Signature, chain: tuple[Any, ...], run: Run) -> d
     return {name: _Provider(wanted, chain, run) for name, wanted in signature.dependencies.items()}
 
 
-class Injection(NamedTuple):
-    """A function with its dependencies."""
-
-    call: Callable[..., Awaitable[Any]]
-    context: str | None
-    """Name of the argument that takes the context, if the function or a dependency takes it."""
-    functions: list[Callable[..., Any]]
-    """The functions of the dependencies."""
-
-
-def inject_dependencies(function: Callable[..., Any], signature: Signature, in_thread: Run | None) -> Injection:
+def inject_dependencies(
+    function: Callable[..., Any], signature: Signature, in_thread: Run | None
+) -> tuple[Callable[..., Awaitable[Any]], str | None, list[Callable[..., Any]]]:
     """Return a function that provides the dependencies of another one around each call of it.
+
+    Also the name of its argument that takes the context, if any takes it, and the functions of the dependencies.
 
     Raises:
         ConfigError: a dependency has a parameter that nothing fills in, or needs itself.
@@ -163,5 +152,5 @@ def inject_dependencies(function: Callable[..., Any], signature: Signature, in_t
             return await value if inspect.isawaitable(value) else value
         raise ConfigError(f"{signature.place}: a dependency has caught the exception; raise it again after cleaning up")
 
-    takes_context = own is not None or any(each.wants_context for each in needed)
-    return Injection(call, _CONTEXT if takes_context else None, [each.function for each in needed])
+    takes_context = own is not None or any(each.context is not None for each in needed)
+    return call, _CONTEXT if takes_context else None, [each.function for each in needed]
