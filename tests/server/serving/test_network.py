@@ -254,7 +254,7 @@ def test_an_unknown_option_is_named(transport: str) -> None:
     """Rather than ignored."""
     options: Any = {"colour": "red"}
     with pytest.raises(
-        ConfigError, match=rf"^{transport}: got an unexpected .*'colour'; HttpOptions lists the options"
+        ConfigError, match=rf"^{transport}: .*nexpected keyword .*'colour'; HttpOptions lists the options"
     ):
         server_app(Server("s")._service, transport, options)
 

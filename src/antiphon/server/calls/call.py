@@ -218,10 +218,7 @@ class HandlerCall:
     async def go_on_as_task(self, *, required: bool) -> bool:
         """See ``Context.go_on_as_task``: this call cannot."""
         if required:
-            raise errors.MissingCapability(
-                f"The client does not offer the extension {TASKS}",
-                data={"requiredCapabilities": {"extensions": {TASKS: {}}}},
-            )
+            raise make_undeclared_error()
         return False
 
     async def _until_ready(self, spec: MethodSpec, timeout: float | None) -> None:
@@ -266,6 +263,12 @@ class HandlerCall:
             wait = self.connection.send(data, self.request)
             if wait is not None:
                 await wait
+
+
+def make_undeclared_error() -> errors.MissingCapability:
+    """Make the error for a client that does not declare the extension for tasks."""
+    data: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+    return errors.MissingCapability(f"The client does not offer the extension {TASKS}", data=data)
 
 
 class Handled(Struct, eq=False):

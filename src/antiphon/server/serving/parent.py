@@ -87,7 +87,7 @@ class Worker:
             self.process = _start_worker(theirs.fileno(), their_life.fileno(), their_shared.fileno())
         hub.serve(shared, self._replace_worker)
         self.link = worker_link.WorkerLink(ours)
-        self.link.start(lambda message, connection: heard(self, message, connection), lambda: None)
+        self.link.start(lambda message, connection: heard(self, message, connection))
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._wait, args=(loop,), name=f"worker {number}", daemon=True).start()
 
@@ -118,6 +118,19 @@ class Worker:
         """Have another one take its place: the others cannot reach it any more, nor can it reach them."""
         log.warning("worker %d has read nothing of what the others sent for too long, and is ended", self.number)
         self._ending = asyncio.get_running_loop().create_task(self.leave())
+
+    async def has_begun(self) -> bool:
+        """Wait until it serves, and return whether it does; kill it if that takes more than ``START``."""
+        try:
+            async with asyncio.timeout(START):
+                await self.began.wait()
+        except TimeoutError:
+            log.warning("worker %d did not begin to serve within %g s, and is killed", self.number, START)
+            self.signal(signal.SIGKILL)
+        if self.is_ready:
+            return True
+        await self.ended.wait()
+        return False
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal, if it is still there."""
@@ -231,7 +244,7 @@ class Parent:
     async def _keep(self, number: int) -> None:
         """Keep one worker running: start it, and another one each time it ends."""
         while not self._stopping.is_set():
-            worker = self._start(number)
+            worker = self._workers[number] = self._start(number)
             if await self._begins(worker):
                 await worker.over.wait()
                 while self._workers[number] is not worker:
@@ -246,20 +259,13 @@ class Parent:
                 await asyncio.sleep(_PAUSES[min(max(0, self._failures - self._count), len(_PAUSES) - 1)])
 
     def _start(self, number: int) -> Worker:
-        worker = self._workers[number] = Worker(number, self._heard, self._hub)
+        worker = Worker(number, self._heard, self._hub)
         worker.link.send(worker_link.Welcome(self._key))
         return worker
 
     async def _begins(self, worker: Worker) -> bool:
         """Wait until a worker serves; give up if none does."""
-        try:
-            async with asyncio.timeout(START):
-                await worker.began.wait()
-        except TimeoutError:
-            log.warning("worker %d did not begin to serve within %g s, and is killed", worker.number, START)
-            worker.signal(signal.SIGKILL)
-            await worker.ended.wait()
-        if worker.is_ready:
+        if await worker.has_begun():
             return True
         if not any(each.is_serving for each in self._workers.values()) and self._failures + 1 >= self._count:
             self._failed = f"no worker could be started: the last one {worker.fate}; its output is above"
@@ -389,21 +395,14 @@ class Parent:
             # Workers that were replaced earlier and have not ended yet must not add up.
             each.finish(_HURRY)
         for number in range(1, self._count + 1):
-            new = Worker(number, self._heard, self._hub)
+            new = self._start(number)
             self._others.add(new)
-            new.link.send(worker_link.Welcome(self._key))
-            try:
-                async with asyncio.timeout(START):
-                    await new.began.wait()
-            except TimeoutError:
-                new.signal(signal.SIGKILL)
-            if not new.is_ready:
-                await new.ended.wait()
-                self._others.discard(new)
+            has_begun = await new.has_begun()
+            self._others.discard(new)
+            if not has_begun:
                 if not self._is_roll_wanted:
                     log.error("the workers are not replaced: the new one %s; the old ones go on", new.fate)
                 return
-            self._others.discard(new)
             old, self._workers[number] = self._workers[number], new
             self._others.add(old)
             old.be_replaced()

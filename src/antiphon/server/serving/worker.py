@@ -62,7 +62,7 @@ async def serve_as_worker(service: Service, make: Callable[[], GracefulServer], 
     link = worker_link.WorkerLink(ends.messages)
     worker = _Serving(service, make(), link, has_cluster=has_cluster)
     serving = asyncio.ensure_future(worker.serve())
-    link.start(worker.got, lambda: None)
+    link.start(worker.got)
     try:
         await serving
     finally:

@@ -94,10 +94,10 @@ class WorkerLink:
         self._unsent = bytearray()
         self._reading = False
 
-    def start(self, got: Callable[[Message, socket.socket | None], object], over: Callable[[], object]) -> None:
-        """Call ``got`` for each message from now on, with its connection if it has one, and ``over`` at the end."""
+    def start(self, got: Callable[[Message, socket.socket | None], object]) -> None:
+        """Call ``got`` for each message from now on, with its connection if it has one."""
         self._reading = True
-        asyncio.get_running_loop().add_reader(self._end.fileno(), self._receive_messages, got, over)
+        asyncio.get_running_loop().add_reader(self._end.fileno(), self._receive_messages, got)
 
     def send(self, message: Message) -> None:
         """Send a message; if there is no room, keep it and those after it in memory until there is."""
@@ -150,9 +150,7 @@ class WorkerLink:
     def _await_room(self) -> None:
         asyncio.get_running_loop().add_writer(self._end.fileno(), self._write)
 
-    def _receive_messages(
-        self, got: Callable[[Message, socket.socket | None], object], over: Callable[[], object]
-    ) -> None:
+    def _receive_messages(self, got: Callable[[Message, socket.socket | None], object]) -> None:
         try:
             data, files, _, _ = socket.recv_fds(self._end, _MAX, _FILES)
         except BlockingIOError:
@@ -162,7 +160,6 @@ class WorkerLink:
         self._files += files
         if not data:
             asyncio.get_running_loop().remove_reader(self._end.fileno())
-            over()
             return
         self._buffer += data
         for message in self._complete():

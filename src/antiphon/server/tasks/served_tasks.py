@@ -159,15 +159,8 @@ class ServedTasks:
             record = await self.stored.add(record, params, entries, self.options.room(record.owner))
             self._run(record, read_stored_request(record, params), Journal(entries), handled)
         told = self.seen(record)
-        return CreateTaskResult(
-            task_id=told.task_id,
-            status=told.status,
-            created_at=told.created_at,
-            last_updated_at=told.last_updated_at,
-            ttl_ms=told.ttl_ms,
-            poll_interval_ms=told.poll_interval_ms,
-            result_type=TASK,
-        )
+        shared = ("task_id", "status", "created_at", "last_updated_at", "ttl_ms", "poll_interval_ms")
+        return CreateTaskResult(**{name: getattr(told, name) for name in shared}, result_type=TASK)
 
     def _ttl(self, request: Request) -> float:
         """Return the time to live of a task: ours, or less if its client wants less (2025-11-25)."""

@@ -133,7 +133,6 @@ class TaskCall(HandlerCall):
         """The error that the task fails with, even if the handler catches it."""
         self.why: str | None = None
         """Why the handler was cancelled, or that it has ended; ``None`` while it runs."""
-        """Why it was cancelled."""
 
     # --- its life -----------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from antiphon.engine.connection import LATER, Connection, Later
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import declares_extension
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import Handled, read_answer, read_reply
+from antiphon.server.calls.call import Handled, make_undeclared_error, read_answer, read_reply
 from antiphon.server.calls.journal import Kind
 from antiphon.server.served_subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
 from antiphon.server.tasks.served_tasks import ServedTasks, wish_of
@@ -44,10 +44,7 @@ Peer = Connection[ServerSession]
 def check_declared(client: ClientCapabilities | None) -> None:
     """Raise ``MissingCapability`` unless a client declares the extension in its request."""
     if not declares_extension(client, wire.TASKS):
-        raise errors.MissingCapability(
-            f"The client does not offer the extension {wire.TASKS}",
-            data={"requiredCapabilities": {"extensions": {wire.TASKS: {}}}},
-        )
+        raise make_undeclared_error()
 
 
 class TaskRequests:

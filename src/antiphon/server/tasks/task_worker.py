@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from antiphon.errors import PeerError
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.tasks.served_tasks import ServedTasks
 from antiphon.server.tasks.task_store import StoredTask, TaskNotice, mark_of
 
@@ -71,10 +72,7 @@ class TaskWorker:
     async def stop(self) -> None:
         """Stop both."""
         running, self._running = self._running, []
-        for each in running:
-            each.cancel()
-        if running:
-            await asyncio.wait(running)
+        await end_tasks(*running)
 
     async def _watch(self) -> None:
         try:
