@@ -232,6 +232,16 @@ _LOOK_AGAIN = 0.01
 """Seconds between two checks whether a replayed handler has come to all that was answered."""
 
 
+class MakesTasks(Protocol):
+    """Turns calls into tasks; see ``tasks.served_tasks.ServedTasks``."""
+
+    async def begin(
+        self, peer: Connection[ServerSession], request: Request, handled: Handled, journal: Journal, asked: int
+    ) -> CreateTaskResult:
+        """Make a call a task, with what it has learnt so far."""
+        ...
+
+
 class JournalKeeper(Keeper, Protocol):
     """Keeps a call for other processes as well; see ``rounds.Rounds``."""
 
@@ -241,12 +251,8 @@ class JournalKeeper(Keeper, Protocol):
         """Return the sealed state that the client must send back, including what another process needs to continue."""
         ...
 
-    async def begin_task(
-        self, peer: Connection[ServerSession], request: Request, handled: Handled, journal: Journal, asked: int
-    ) -> CreateTaskResult:
-        """Make a call a task, with what it has learnt so far."""
-        ...
-
+    tasks: Callable[[], MakesTasks] | None
+    """Returns what turns calls into tasks."""
     stored: StoredCalls | None
     """The storage shared by the processes of a server, if they have one."""
 
@@ -493,7 +499,8 @@ class JournalledCall(RoundCall):
         if self._pending or self._holds:
             raise LocalProtocolError(f"{self.handled.name}: await every ask and step before the call becomes a task")
         await self._until_live()
-        self._task = await self._others.begin_task(
+        assert self._others.tasks is not None
+        self._task = await self._others.tasks().begin(
             self.connection, self.request or self.first, self.handled, self.journal, self._asked
         )
         self._deliver(self._task)

@@ -30,12 +30,13 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from msgspec import Raw, Struct, json, structs
 
 from antiphon.engine.connection import LATER, Connection, Later
 from antiphon.errors import PeerError, TemporarilyUnavailable
+from antiphon.machine.asyncio_tasks import start_in
 from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
@@ -46,13 +47,11 @@ from antiphon.server.core import Core
 from antiphon.server.state import request_state
 from antiphon.wire.common import RoundParams
 from antiphon.wire.envelope import ErrorObject
-from antiphon.wire.task import CreateTaskResult
 
 if TYPE_CHECKING:
     # Loaded when they are first needed: most servers run in one process, and keep nothing for another one.
-    from antiphon.server.calls.journal import Journal
     from antiphon.server.calls.recorded_call import RecordedCall
-    from antiphon.server.calls.replayed_call import JournalledCall, StoredCalls
+    from antiphon.server.calls.replayed_call import JournalledCall, MakesTasks, StoredCalls
     from antiphon.server.state.state_store import StateStore
 
 __all__ = ["EndedCall", "Handled", "KeptCalls", "RoundOptions", "ServerRounds"]
@@ -72,16 +71,6 @@ dropped."""
 
 _ENDED = 1024
 """Bytes of an ended call in addition to its reply: its ids, its place in the tables."""
-
-
-class MakesTasks(Protocol):
-    """Turns calls into tasks; see ``tasks.served_tasks.ServedTasks``."""
-
-    async def begin(
-        self, peer: Connection[ServerSession], request: Request, handled: Handled, journal: Journal, asked: int
-    ) -> CreateTaskResult:
-        """Make a call a task, with what it has learnt so far."""
-        ...
 
 
 class RoundOptions(Struct, frozen=True):
@@ -325,10 +314,7 @@ class ServerRounds:
         if stored is None or (call is not None and not handled.once and not _may_be_owned_elsewhere(call, stored)):
             self._go_on(retry, call, state.journal)
             return
-        task = asyncio.get_running_loop().create_task(self._go_on_with_store(retry, stored))
-        self._retries.add(task)
-        task.add_done_callback(self._retries.discard)
-        request.on_cancel = task.cancel
+        request.on_cancel = start_in(self._retries, self._go_on_with_store(retry, stored)).cancel
 
     def _copy_of(self, state: request_state.State) -> RoundCall | EndedCall | None:
         """Return our copy of a call if it is as recent as the state; a copy that was overtaken elsewhere is ended."""
@@ -436,13 +422,6 @@ class ServerRounds:
         call.expires = time.time() + lasts
         holder = "" if self.own_process is None else self.own_process()
         return request_state.State(call.id, call.generation, call.expires, call.run, holder=holder)
-
-    async def begin_task(
-        self, peer: Connection[ServerSession], request: Request, handled: Handled, journal: Journal, asked: int
-    ) -> CreateTaskResult:
-        """Make a call a task, with what it has learnt so far."""
-        assert self.tasks is not None
-        return await self.tasks().begin(peer, request, handled, journal, asked)
 
     async def _store_journal(
         self, stored: StoredCalls, call: JournalledCall, state: request_state.State, packed: bytes
