@@ -206,11 +206,9 @@ def identity_of(target: str | Sequence[str], *, env: Mapping[str, str] | None = 
         cwd: the folder it is started in; by default the current one.
     """
     if isinstance(target, str):
-        return (
-            identify_target(target)
-            if "://" in target
-            else identify_target(launch_of(command_of(target), env=env, cwd=cwd))
-        )
+        if "://" in target:
+            return identify_target(target)
+        target = command_of(target)
     return identify_target(launch_of(target, env=env, cwd=cwd))
 
 

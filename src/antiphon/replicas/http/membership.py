@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from antiphon.errors import ClusterUnavailable, InvalidRequest
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.replicas.engines.base import LEASE
@@ -227,9 +227,7 @@ class Membership(SessionHomes):
     def _release(self, session: LegacySession) -> None:
         if session.id not in self._moving:
             moved = self._moving[session.id] = asyncio.get_running_loop().create_future()
-            task = asyncio.get_running_loop().create_task(self._leave(session, moved))
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            start_in(self._leaving, self._leave(session, moved))
 
     async def _leave(self, session: LegacySession, moved: asyncio.Future[None]) -> None:
         try:

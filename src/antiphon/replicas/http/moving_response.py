@@ -15,7 +15,7 @@ from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import HeaderPair, HttpRefusal
 from antiphon.replicas.engines.base import LEASE
 from antiphon.replicas.http.relay import Cut, Relays, give_up, unavailable_unless_begun
-from antiphon.transports.http.server.asgi import Http, Message, Scope, send_refusal, send_unavailable
+from antiphon.transports.http.server.asgi import Http, Message, Send, send_refusal, send_unavailable
 from antiphon.wire.envelope import decode_envelope
 
 MAX_MOVES = 100
@@ -95,11 +95,7 @@ class MovingResponse:
         Raises:
             ClusterUnavailable: the replica cannot be reached.
         """
-        asked = Http(
-            _make_scope(self.http, "POST", list(self.http.headers.items())), self.http.receive, self._send_unless
-        )
-        if self.http.caller is not None and self.http.gate is not None:
-            asked.note_sender(self.http.caller, self.http.gate)
+        asked = self._derive_request("POST", list(self.http.headers.items()), self._send_unless)
         self._cut = await relays.pass_on(holder, asked, self._body)
         if self._cut is not None and self._cut.kind:
             await self.end(None)
@@ -155,11 +151,17 @@ class MovingResponse:
             return self.http, self._body
         headers = [(name, value) for name, value in self.http.headers.items() if name not in _OF_A_BODY]
         headers += [(b"accept", b"text/event-stream"), (rules.LAST_EVENT_ID, self._cut.last)]
-        rest = Http(_make_scope(self.http, "GET", headers), self.http.receive, self._send_rest)
+        rest = self._derive_request("GET", headers, self._send_rest)
         rest.is_relayed = self.http.is_relayed
-        if self.http.caller is not None and self.http.gate is not None:
-            rest.note_sender(self.http.caller, self.http.gate)
         return rest, None
+
+    def _derive_request(self, method: str, headers: list[HeaderPair], send: Send) -> Http:
+        """Return a request of the same sender, whose response ``send`` gets."""
+        http = self.http
+        made = Http({"type": "http", "method": method, "path": http.path, "headers": headers}, http.receive, send)
+        if http.caller is not None and http.gate is not None:
+            made.note_sender(http.caller, http.gate)
+        return made
 
     async def _send_rest(self, message: Message) -> None:
         """Send what follows; the client has the head of the response already."""
@@ -171,10 +173,6 @@ class MovingResponse:
     async def _check_refused(self) -> None:
         if self._is_refused:
             await self.end(None)
-
-
-def _make_scope(http: Http, method: str, headers: list[HeaderPair]) -> Scope:
-    return {"type": "http", "method": method, "path": http.path, "headers": headers}
 
 
 def is_request(body: bytes | None) -> bool:

@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 
 from antiphon.channel import Peer
 from antiphon.errors import ClusterUnavailable, PeerError
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.caller import Covers
 from antiphon.replicas.engines.base import LEASE, Cluster, Tallies
 from antiphon.transports.http.server.legacy_session import LegacySession
@@ -276,9 +277,7 @@ class SharedEvents:
 
     async def close(self) -> None:
         """Store nothing more."""
-        if self._storing is not None:
-            self._storing.cancel()
-            await asyncio.wait((self._storing,))
+        await end_tasks(self._storing)
 
     def _keep_late(self, place: tuple[str, int], sealed: bytes) -> None:
         self._late[place] = sealed

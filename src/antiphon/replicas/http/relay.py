@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import ClusterUnavailable, InternalError, PeerError
-from antiphon.machine.asyncio_tasks import at_once_or_within
+from antiphon.machine.asyncio_tasks import at_once_or_within, end_tasks, start_in
 from antiphon.protocol.call_record import make_stopped_error
 from antiphon.protocol.caller import Caller, Covers
 from antiphon.protocol.http import rules
@@ -279,10 +279,7 @@ class Relays:
         if self._tasks:
             # The last part of a response, or that it is refused, may be on its way to the engine.
             await asyncio.wait(self._tasks, timeout=_ENDING)
-        for task in (*self._tasks, *((self._guard,) if self._guard is not None else ())):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await end_tasks(*self._tasks, self._guard)
 
     # --- where a request arrives --------------------------------------------------------------------------------
 
@@ -342,7 +339,7 @@ class Relays:
         # First: the home may say that it serves this no more before the engine says that it was told.
         passed.is_gone = True
         passed.arrived.set()
-        self._begin_task(self._tell(passed.home, _Gone(id)))
+        start_in(self._tasks, self._tell(passed.home, _Gone(id)))
 
     async def _look_after(self) -> None:
         """Find requests whose home has died, and those of which nothing was heard for long."""
@@ -400,11 +397,11 @@ class Relays:
         now = self._spoken[replica] = asyncio.get_running_loop().time()
         if isinstance(message, _Begin):
             self.last_asked = now
-            self._begin_task(self._serve_for(replica, message))
+            start_in(self._tasks, self._serve_for(replica, message))
         elif isinstance(message, _ServingQuestion):
             places = [self._served.get((replica, id)) for id in message.ids]
             parts = [-1 if served is None else served.sent for served in places]
-            self._begin_task(self._tell(replica, _SentParts(list(zip(message.ids, parts, strict=True)))))
+            start_in(self._tasks, self._tell(replica, _SentParts(list(zip(message.ids, parts, strict=True)))))
         elif isinstance(message, _SentParts):
             for id, count in message.parts:
                 self._about_passed(replica, id, lambda passed, count=count: passed.tell(count, now))
@@ -417,11 +414,6 @@ class Relays:
         passed = self._passed.get(id)
         if passed is not None and passed.home == home:
             note(passed)
-
-    def _begin_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _serve_for(self, replica: str, begin: _Begin) -> None:
         def post(part: _Part) -> Awaitable[None]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from antiphon.machine.asyncio_tasks import start_in
 from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.legacy_session import LegacySession
 
@@ -162,12 +163,7 @@ class Sessions:
     def drop(self, session: LegacySession) -> None:
         """Remove a session and let it end in the background."""
         self._forget(session)
-        self._finish(end_session(session))
-
-    def _finish(self, ending: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(ending)
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        start_in(self._closing, end_session(session))
 
     async def remove(self, session: LegacySession) -> None:
         """Remove a session and end it."""
@@ -199,7 +195,7 @@ class Sessions:
                 log.debug("a session is over or was not used for %g s", self._idle_timeout)
                 self.drop(session)
                 if self.on_expiry is not None:
-                    self._finish(self.on_expiry(session))
+                    start_in(self._closing, self.on_expiry(session))
 
 
 def _compute_digest(principal: str) -> str:
