@@ -1,12 +1,13 @@
 """The keys of a review, defined once for the page, and the terminal's queue and questions.
 
-Pure. Owns which key does what, in which context, and which keys decide something. The texts are in the shared
+Owns which key does what, in which context, and which keys decide something. The texts are in the shared
 catalogues, as ``key.ACTION`` and ``describe_key.ACTION``. Each surface implements the actions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -20,24 +21,17 @@ Place = Literal["review", "list", "panel", "anywhere"]
 """Where a key works: with a request on show, in the queue, in a form that is being filled in, or everywhere."""
 Surface = Literal["page", "queue", "inline"]
 """Where the key is pressed: on the page, in the list that a terminal shows, at a question in a terminal."""
-_SUBJECTS: frozenset[Subject] = frozenset({"request", "response", "form", "url", "tool"})
-_MODELS: frozenset[Subject] = frozenset({"request", "response"})
-_TEXTS: frozenset[Subject] = frozenset({"request", "response", "tool"})
-_TALK: frozenset[Surface] = frozenset({"page", "inline"})
-_LISTS: frozenset[Surface] = frozenset({"page", "queue"})
-_ALL: frozenset[Surface] = frozenset({"page", "queue", "inline"})
-_PAGE: frozenset[Surface] = frozenset({"page"})
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """One action, and its keys."""
+class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One action, and its keys: an entry of ``keymap.toml``."""
 
     action: str
     """Its name, as in ``key.NAME`` of the catalogues."""
     keys: tuple[str, ...]
     """The key that is shown, then its alternatives, named as ``KeyboardEvent.key`` (UI Events, 5.2), with ``Control+``
     before a chord."""
-    place: Place
+    place: Place = "anywhere"
     subjects: frozenset[Subject] = frozenset()
     """The subjects it can be used for; empty if it does not depend on the subject."""
     decides: bool = False
@@ -45,61 +39,11 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     only."""
     permits: bool = False
     """Whether something may be sent or run because of it: it is disabled until the request could be read."""
-    surfaces: frozenset[Surface] = _TALK
+    surfaces: frozenset[Surface] = frozenset({"page"})
 
 
-def _make_decision_key(
-    action: str,
-    key: str,
-    subjects: frozenset[Subject] = _SUBJECTS,
-    *,
-    permits: bool = False,
-    on: frozenset[Surface] = _TALK,
-) -> Key:
-    return Key(
-        action=action, keys=(key,), place="review", subjects=subjects, decides=True, permits=permits, surfaces=on
-    )
-
-
-def _make_other_key(action: str, *keys: str, place: Place = "anywhere", on: frozenset[Surface] = _PAGE) -> Key:
-    return Key(action=action, keys=keys, place=place, surfaces=on)
-
-
-KEYMAP: tuple[Key, ...] = (
-    _make_decision_key("approve", "a", permits=True),
-    _make_decision_key("edit", "e", _TEXTS),
-    _make_decision_key("deny", "d"),
-    _make_decision_key("reason", "r"),
-    _make_decision_key("answer", "w", _TEXTS),
-    _make_decision_key("regenerate", "t", frozenset({"response"})),
-    _make_decision_key("grant", "g", frozenset({"request", "tool"}), permits=True),
-    _make_decision_key("alike", "A", frozenset({"request"}), permits=True, on=_PAGE),
-    _make_decision_key("stop", "s"),
-    _make_decision_key("block", "b"),
-    _make_decision_key("cancel", "c", frozenset({"form", "url"})),
-    Key(action="model", keys=("m",), place="review", subjects=_MODELS),
-    Key(action="open", keys=("o",), place="review", subjects=frozenset({"url"})),
-    _make_other_key("undo", "u", on=_ALL),
-    _make_other_key("next", "j", "ArrowDown", place="list"),
-    _make_other_key("previous", "k", "ArrowUp", place="list"),
-    _make_other_key("risk", "n", place="review"),
-    _make_other_key("fold", "f", place="review", on=_TALK),
-    _make_other_key("raw", "x", place="review", on=_TALK),
-    _make_other_key("more", ".", place="review"),
-    _make_other_key("mark", "v", place="list"),
-    _make_other_key("deny_marked", "D", place="list"),
-    _make_other_key("filter", "/", place="list"),
-    _make_other_key("sort", "z", place="list"),
-    _make_other_key("history", "h", on=_LISTS),
-    _make_other_key("yesterday", "y"),
-    _make_other_key("grants", "G", on=_LISTS),
-    _make_other_key("spending", "$"),
-    _make_other_key("send", "Control+Enter", place="panel"),
-    _make_other_key("close", "Escape", place="panel"),
-    _make_other_key("palette", "Control+k"),
-    _make_other_key("help", "?", on=_ALL),
-    _make_other_key("quit", "q", on=frozenset({"queue"})),
-)
+_FILE = Path(__file__).with_name("keymap.toml")
+KEYMAP = msgspec.toml.decode(_FILE.read_bytes(), type=dict[str, tuple[Key, ...]])["key"]
 """In the order of display."""
 
 
