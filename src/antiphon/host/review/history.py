@@ -6,7 +6,7 @@ gathers what became of asks; nothing here changes anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar, cast, get_args
 
@@ -248,22 +248,31 @@ async def sum_up_spending(store: Store, audit: Audit, now: float) -> Spending:
 
 def _list_shares(lines: Sequence[SpentRow]) -> list[Share]:
     """Sum up by server, the highest first; those after ``MOST`` are joined."""
-    found: dict[str, Share] = {}
-    for line in lines:
-        before = found.get(line.identity, Share(identity=line.identity, series=0, money=0, tokens=0, requests=0))
-        found[line.identity] = _add_to_share(before, line.money, line.input_tokens + line.output_tokens, line.requests)
-    ordered = sorted(found.values(), key=lambda share: (-share.money, -share.tokens, share.identity or ""))
-    own = [msgspec.structs.replace(share, series=at) for at, share in enumerate(ordered[:MOST])]
-    rest = Share(identity=None, series=MOST, money=0, tokens=0, requests=0)
-    for share in ordered[MOST:]:
-        rest = _add_to_share(rest, share.money, share.tokens, share.requests)
-    return [*own, rest] if ordered[MOST:] else own
+    sums = sum_up_rows(lines, lambda line: line.identity)
+    ordered = sorted(sums, key=lambda name: (-sums[name].money, -count_tokens(sums[name]), name))
+    rest = sum_up_rows((sums[name] for name in ordered[MOST:]), lambda _: "").values()
+    shares = [*((name, sums[name]) for name in ordered[:MOST]), *((None, row) for row in rest)]
+    return [
+        Share(identity=name, series=at, money=row.money, tokens=count_tokens(row), requests=row.requests)
+        for at, (name, row) in enumerate(shares)
+    ]
 
 
-def _add_to_share(share: Share, money: int, tokens: int, requests: int) -> Share:
-    return msgspec.structs.replace(
-        share, money=share.money + money, tokens=share.tokens + tokens, requests=share.requests + requests
-    )
+def sum_up_rows(rows: Iterable[SpentRow], key: Callable[[SpentRow], str]) -> dict[str, SpentRow]:
+    """Sum up spending by what ``key`` returns of each row; day, server and model of the sums are empty."""
+    sums: dict[str, SpentRow] = {}
+    for row in rows:
+        total = sums.setdefault(key(row), SpentRow(day="", identity="", model=""))
+        total.requests += row.requests
+        total.money += row.money
+        total.input_tokens += row.input_tokens
+        total.output_tokens += row.output_tokens
+    return sums
+
+
+def count_tokens(row: SpentRow) -> int:
+    """Return the tokens of requests and answers together."""
+    return row.input_tokens + row.output_tokens
 
 
 def _list_days(
@@ -276,7 +285,7 @@ def _list_days(
     for line in lines:
         if line.day in columns:
             place = series.get(line.identity, MOST)
-            amount = line.money if priced else line.input_tokens + line.output_tokens
+            amount = line.money if priced else count_tokens(line)
             columns[line.day][place] = columns[line.day].get(place, 0) + amount
     return list(columns.items())
 

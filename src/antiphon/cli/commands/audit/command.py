@@ -11,8 +11,9 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
@@ -24,19 +25,34 @@ from antiphon.cli.commands.audit.list import (
     By,
     ExportPosition,
     Format,
+    ask_of,
+    decode_entry,
+    describe_outcome,
     export_records,
-    list_records,
+    find_records,
+    list_columns,
+    print_records,
     send_records,
-    show_records,
-    show_spending,
+    sum_up_spending,
 )
 from antiphon.cli.config_files import identities_of, names_of
 from antiphon.cli.options import Json, complete_server
-from antiphon.cli.output.formats import FAILED, Failed, parse_past_time, print_json, print_text, write_line
+from antiphon.cli.output.formats import (
+    FAILED,
+    Failed,
+    is_terminal,
+    parse_past_time,
+    print_json,
+    print_list,
+    print_text,
+    write_line,
+)
 from antiphon.cli.signatures import CommandGroup
-from antiphon.cli.store import StoreOptions, open_chosen_store, run_on_store
+from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
-from antiphon.host.audit import Audit, Proof, check_lines
+from antiphon.host.audit import Audit, Proof, check_lines, day_of
+from antiphon.host.budget import DOLLAR
+from antiphon.host.review.history import sum_up_rows
 from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store
 from antiphon.host.store.chain import Fault, Head, RecordSearch, Step, verify_entries
@@ -129,27 +145,6 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     """As ``verify_entries`` prints it."""
 
 
-async def anchor_record(store: Store, file: Path | None, webhook: str | None, *, log: bool, as_json: bool) -> int:
-    """Note the head of a record that is intact and continues from what the file has. Returns the exit code."""
-    proof = await verify_store(store, [] if file is None else read_anchors(file, make=True))
-    if not proof.whole:
-        # A broken record must not be noted as if it were intact.
-        return print_proof(proof, as_json=as_json)
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    line = msgspec.json.encode(Anchor(at=now, head=format_head(proof.head)))
-    if file is not None:
-        _append_line(file, line)
-    if webhook is not None:
-        await _post_line(webhook, line)
-    if log:
-        _tell_system(line)
-    if as_json:
-        print_json(msgspec.json.decode(line))
-    else:
-        print_text(f"Noted: {format_head(proof.head)}")
-    return 0
-
-
 def read_anchors(file: Path, *, make: bool = False) -> list[Head]:
     """Read the heads that were noted in a file; with ``make``, a missing file has none."""
     heads: list[Head] = []
@@ -214,7 +209,7 @@ Server = Annotated[
 
 
 @commands.command("list")
-def list_(
+async def list_(
     *,
     since: Since = None,
     server: Server = None,
@@ -224,7 +219,7 @@ def list_(
     limit: Annotated[int, click.IntRange(0)] = 50,
     as_json: Json = False,
     where: StoreOptions,
-) -> Awaitable[int | None]:
+) -> None:
     """List the latest records, the newest last; the usual command.
 
     Usage:
@@ -241,20 +236,38 @@ def list_(
         call=call,
     )
     names = names_of(where.settings)
-    return run_on_store(where, lambda store: list_records(store, search, limit, names, as_json=as_json))
+    async with open_chosen_store(where) as store:
+        if limit:
+            found = [placed async for placed in find_records(store, search, limit)]
+            print_records(found[::-1], names, as_json=as_json)
+            return
+        every = find_records(store, msgspec.structs.replace(search, after=0))
+        if is_terminal() and not as_json:
+            # The columns of a table are as wide as its rows need.
+            print_records([placed async for placed in every], names, as_json=False)
+            return
+        async for placed in every:
+            print_records([placed], names, as_json=as_json)
 
 
 @commands.command()
-def show(
-    record: Annotated[int, click.IntRange(1)], *, as_json: Json = False, where: StoreOptions
-) -> Awaitable[int | None]:
+async def show(record: Annotated[int, click.IntRange(1)], *, as_json: Json = False, where: StoreOptions) -> None:
     """Show every step of the ask that a record belongs to.
 
     Usage:
         RECORD: The record's number, as antiphon audit list shows it.
     """
     names = names_of(where.settings)
-    return run_on_store(where, lambda store: show_records(store, record, names, as_json=as_json))
+    async with open_chosen_store(where) as store:
+        found = await store.entries(record - 1, 1)
+        if not found or found[0].seq != record:
+            raise Failed(f"there is no record {record}")
+        search = RecordSearch(ask=ask_of(decode_entry(found[0]).record), after=0)
+        records = [placed async for placed in find_records(store, search)]
+        print_records(records, names, as_json=as_json)
+        if not as_json and (said := describe_outcome(records)):
+            # This line is not among the records: a program finds it in the outcome of the last record.
+            write_line(said, sys.stderr)
 
 
 @commands.command()
@@ -286,14 +299,14 @@ async def verify(
 
 
 @commands.command("anchor")
-def anchor_(
+async def anchor_(
     file: Path | None = None,
     *,
     webhook: str | None = None,
     log: bool = False,
     as_json: Json = False,
     where: StoreOptions,
-) -> Awaitable[int | None]:
+) -> int:
     """Note the head of the record outside the store.
 
     The record is checked first, also against what the file has already; exit code 1 if it is broken, and nothing is
@@ -306,7 +319,24 @@ def anchor_(
     """
     if file is None and webhook is None and not log:
         raise ConfigError("say where: a FILE, --webhook or --log")
-    return run_on_store(where, lambda store: anchor_record(store, file, webhook, log=log, as_json=as_json))
+    async with open_chosen_store(where) as store:
+        proof = await verify_store(store, [] if file is None else read_anchors(file, make=True))
+        if not proof.whole:
+            # A broken record must not be noted as if it were intact.
+            return print_proof(proof, as_json=as_json)
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        line = msgspec.json.encode(Anchor(at=now, head=format_head(proof.head)))
+        if file is not None:
+            _append_line(file, line)
+        if webhook is not None:
+            await _post_line(webhook, line)
+        if log:
+            _tell_system(line)
+        if as_json:
+            print_json(msgspec.json.decode(line))
+        else:
+            print_text(f"Noted: {format_head(proof.head)}")
+        return 0
 
 
 @commands.command("export")
@@ -345,7 +375,7 @@ async def export_(
 
 
 @commands.command("spend")
-def spend_(*, by: By = "day", since: Since = None, as_json: Json = False, where: StoreOptions) -> Awaitable[int | None]:
+async def spend_(*, by: By = "day", since: Since = None, as_json: Json = False, where: StoreOptions) -> None:
     """Show what was spent, as a table and bars. Days are whole, in UTC.
 
     With --json, a line for each day, server and model, money in nano-dollars as well.
@@ -355,4 +385,18 @@ def spend_(*, by: By = "day", since: Since = None, as_json: Json = False, where:
     """
     names = names_of(where.settings)
     moment = parse_past_time(since, time.time())
-    return run_on_store(where, lambda store: show_spending(store, by, moment, names, as_json=as_json))
+    day = "" if moment is None else day_of(moment)
+    async with open_chosen_store(where) as store:
+        lines = [line for line in await Audit(store).spending() if line.day >= day]
+    if as_json:
+        for line in lines:
+            print_json({**msgspec.to_builtins(line), "dollars": f"{Decimal(line.money) / DOLLAR:f}"})
+        return
+    rows = sum_up_spending(lines, by, names)
+    if not is_terminal():
+        print_list(rows, list_columns(rows, by, bars=False), as_json=False, nothing="")
+        return
+    total = sum_up_rows(lines, lambda _: "total").items() if len(rows) > 1 else ()
+    print_list([*rows, *total], list_columns(rows, by, bars=True), as_json=False, nothing="Nothing was spent.")
+    if rows and all(row.money == 0 for _, row in rows):
+        write_line("Bars are of tokens: nothing of it has a price.")

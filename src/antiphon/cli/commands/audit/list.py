@@ -10,9 +10,8 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -20,9 +19,10 @@ from antiphon.cli.arguments import read_input
 from antiphon.cli.commands.review.queue_list import LATE
 from antiphon.cli.output.formats import Failed, format_time, is_terminal, print_json, print_list, write_line
 from antiphon.errors import ConfigError
-from antiphon.host.audit import Audit, csv_lines, day_of, json_lines, make_log_request, ocsf_lines, otel_lines
-from antiphon.host.budget import DOLLAR, format_dollars
+from antiphon.host.audit import csv_lines, json_lines, make_log_request, ocsf_lines, otel_lines
+from antiphon.host.budget import format_dollars
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.history import count_tokens, sum_up_rows
 from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store
 from antiphon.host.store import ask_rows as gathering
@@ -41,6 +41,8 @@ By = Literal["day", "server", "model", "all"]
 _BAR = 30
 """Cells of the longest bar."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+NamedSum = tuple[str, SpentRow]
+"""A name, and what was spent under it."""
 
 
 class NamedRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,51 +54,15 @@ class NamedRecord(msgspec.Struct, frozen=True, kw_only=True):
     tool: str | None = None
 
 
-async def list_records(
-    store: Store, search: RecordSearch, limit: int, names: Mapping[str, str], *, as_json: bool
-) -> None:
-    """List the latest records that are searched for, or all of them as they are read, with ``limit`` 0.
-
-    ``names``: those of servers, by identity.
-    """
-    if limit:
-        found = [placed async for placed in _find(store, search, limit)]
-        _print_records(found[::-1], names, as_json=as_json)
-        return
-    every = _find(store, msgspec.structs.replace(search, after=0))
-    if is_terminal() and not as_json:
-        # The columns of a table are as wide as its rows need.
-        _print_records([placed async for placed in every], names, as_json=False)
-        return
-    async for placed in every:
-        _print_records([placed], names, as_json=as_json)
-
-
-async def show_records(store: Store, seq: int, names: Mapping[str, str], *, as_json: bool) -> None:
-    """Show all records of the ask that record number ``seq`` belongs to, and what became of its answer.
-
-    ``names``: those of servers, by identity.
-    """
-    found = await store.entries(seq - 1, 1)
-    if not found or found[0].seq != seq:
-        raise Failed(f"there is no record {seq}")
-    search = RecordSearch(ask=_ask_of(_decode_entry(found[0]).record), after=0)
-    records = [placed async for placed in _find(store, search)]
-    _print_records(records, names, as_json=as_json)
-    if not as_json and (said := _describe_outcome(records)):
-        # This line is not among the records: a program finds it in the outcome of the last record.
-        write_line(said, sys.stderr)
-
-
-async def _find(store: Store, search: RecordSearch, limit: int | None = None) -> AsyncIterator[NamedRecord]:
+async def find_records(store: Store, search: RecordSearch, limit: int | None = None) -> AsyncIterator[NamedRecord]:
     """Yield records in the order of the search, with the server and tool that the first record of their ask names."""
     servers: dict[str, str] = {}
     tools: dict[tuple[str, str, str], str | None] = {}
     left = limit
     while (left is None or left > 0) and (page := await store.find_records(search, min(left or _PAGE, _PAGE))):
-        found = [placed for placed in map(_decode_entry, page) if placed.record in search]
+        found = [placed for placed in map(decode_entry, page) if placed.record in search]
         for placed in found:
-            record, ask = placed.record, _ask_of(placed.record)
+            record, ask = placed.record, ask_of(placed.record)
             if ask in tools:
                 continue
             first = record if record.server is not None else await _first_of(store, ask, placed.seq)
@@ -104,7 +70,7 @@ async def _find(store: Store, search: RecordSearch, limit: int | None = None) ->
             if first is not None and first.server is not None:
                 servers[record.identity] = first.server
         for placed in found:
-            ask = _ask_of(placed.record)
+            ask = ask_of(placed.record)
             yield msgspec.structs.replace(placed, server=servers.get(ask[2]), tool=tools[ask])
         left = None if left is None else left - len(found)
         end = page[-1].seq
@@ -115,19 +81,19 @@ async def _first_of(store: Store, ask: tuple[str, str, str], seq: int) -> Record
     """Return the record before ``seq`` that names the server of an ask; another process may number its asks alike."""
     search = RecordSearch(ask=ask, identities=(ask[2],), before=seq)
     while page := await store.find_records(search, 20):
-        for record in (_decode_entry(entry).record for entry in page):
+        for record in (decode_entry(entry).record for entry in page):
             if record in search and record.server is not None:
                 return record
         search = msgspec.structs.replace(search, before=page[-1].seq)
     return None
 
 
-def _ask_of(record: Record) -> tuple[str, str, str]:
+def ask_of(record: Record) -> tuple[str, str, str]:
     """Return the key that only the records of one ask share."""
     return record.host, record.ask, record.identity
 
 
-def _describe_outcome(records: list[NamedRecord]) -> str:
+def describe_outcome(records: list[NamedRecord]) -> str:
     """Say what became of the answer; empty if there was none, or it is not known."""
     asks: dict[gathering.AskKey, gathering.AskRow] = {}
     gathering.gather_rows(asks, (gathering.NumberedRecord(placed.seq, placed.record) for placed in records))
@@ -139,14 +105,16 @@ def _describe_outcome(records: list[NamedRecord]) -> str:
     return f"The answer came too late: {inert_line(LATE.get(arrival.why, arrival.why))}."
 
 
-def _decode_entry(entry: Entry) -> NamedRecord:
+def decode_entry(entry: Entry) -> NamedRecord:
+    """Read a stored record; raise ``Failed`` if that cannot be done."""
     try:
         return NamedRecord(seq=entry.seq, record=entry.record)
     except msgspec.DecodeError:
         raise Failed(f"record {entry.seq} cannot be read: antiphon audit verify") from None
 
 
-def _print_records(records: list[NamedRecord], names: Mapping[str, str], *, as_json: bool) -> None:
+def print_records(records: list[NamedRecord], names: Mapping[str, str], *, as_json: bool) -> None:
+    """Print records as a table or lines. ``names``: those of servers, by identity."""
     if as_json:
         for placed in records:
             print_json({"seq": placed.seq, **msgspec.to_builtins(placed.record), "time": format_time(placed.record.at)})
@@ -192,60 +160,12 @@ def shorten_identity(identity: str) -> str:
     return f"{kind}{colon}{digits[:_DIGITS]}"
 
 
-class Sum(NamedTuple):
-    """The spending of one row."""
-
-    name: str
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    money: int
-    """Nano-dollars."""
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of requests and answers together."""
-        return self.input_tokens + self.output_tokens
-
-
-async def show_spending(store: Store, by: By, since: float | None, names: Mapping[str, str], *, as_json: bool) -> None:
-    """Show what was spent since a time, in whole days (UTC). ``names``: those of servers, by identity."""
-    day = "" if since is None else day_of(since)
-    lines = [line for line in await Audit(store).spending() if line.day >= day]
-    if as_json:
-        for line in lines:
-            print_json({**msgspec.to_builtins(line), "dollars": f"{Decimal(line.money) / DOLLAR:f}"})
-        return
-    rows = sum_up_spending(lines, by, names)
-    if not is_terminal():
-        print_list(rows, _list_columns(rows, by, bars=False), as_json=False, nothing="")
-        return
-    total = [_add_rows("total", rows)] if len(rows) > 1 else []
-    print_list([*rows, *total], _list_columns(rows, by, bars=True), as_json=False, nothing="Nothing was spent.")
-    if rows and all(row.money == 0 for row in rows):
-        write_line("Bars are of tokens: nothing of it has a price.")
-
-
-def sum_up_spending(lines: Iterable[SpentRow], by: By, names: Mapping[str, str]) -> list[Sum]:
+def sum_up_spending(lines: Iterable[SpentRow], by: By, names: Mapping[str, str]) -> list[NamedSum]:
     """Sum up by name; days in order, everything else with the highest first."""
-    found: dict[str, list[SpentRow]] = {}
-    for line in lines:
-        found.setdefault(_name_line(line, by, names), []).append(line)
-    rows = [_add_rows(name, some) for name, some in found.items()]
+    rows = list(sum_up_rows(lines, lambda line: _name_line(line, by, names)).items())
     if by in ("day", "all"):
         return rows
-    return sorted(rows, key=lambda row: (-row.money, -row.tokens, row.name))
-
-
-def _add_rows(name: str, rows: Iterable[SpentRow | Sum]) -> Sum:
-    some = list(rows)
-    return Sum(
-        name,
-        requests=sum(row.requests for row in some),
-        input_tokens=sum(row.input_tokens for row in some),
-        output_tokens=sum(row.output_tokens for row in some),
-        money=sum(row.money for row in some),
-    )
+    return sorted(rows, key=lambda row: (-row[1].money, -count_tokens(row[1]), row[0]))
 
 
 def _name_line(line: SpentRow, by: By, names: Mapping[str, str]) -> str:
@@ -254,20 +174,21 @@ def _name_line(line: SpentRow, by: By, names: Mapping[str, str]) -> str:
     return named[by] if by != "all" else " ".join(named.values())
 
 
-def _list_columns(rows: Sequence[Sum], by: By, *, bars: bool) -> dict[str, Callable[[Sum], str]]:
-    columns: dict[str, Callable[[Sum], str]] = {
-        by: lambda row: row.name,
-        "requests": lambda row: str(row.requests),
-        "tokens in": lambda row: str(row.input_tokens),
-        "out": lambda row: str(row.output_tokens),
-        "spent": lambda row: format_dollars(row.money),
+def list_columns(rows: Sequence[NamedSum], by: By, *, bars: bool) -> dict[str, Callable[[NamedSum], str]]:
+    """Return the columns of the table of spending, with functions for the cells."""
+    columns: dict[str, Callable[[NamedSum], str]] = {
+        by: lambda row: row[0],
+        "requests": lambda row: str(row[1].requests),
+        "tokens in": lambda row: str(row[1].input_tokens),
+        "out": lambda row: str(row[1].output_tokens),
+        "spent": lambda row: format_dollars(row[1].money),
     }
     if bars:
-        has_price = any(row.money for row in rows)
-        values = {row: row.money if has_price else row.tokens for row in rows}
+        has_price = any(row.money for _, row in rows)
+        values = {id(row): row.money if has_price else count_tokens(row) for _, row in rows}
         most = max(values.values(), default=0)
         # The total has no bar, which would be far longer than the others.
-        columns[""] = lambda row: _draw_bar(values.get(row, 0), most)
+        columns[""] = lambda row: _draw_bar(values.get(id(row[1]), 0), most)
     return columns
 
 
