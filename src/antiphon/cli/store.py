@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TextIO
@@ -70,12 +70,6 @@ async def open_chosen_store(where: StoreOptions, *, make: bool = False) -> Async
             raise
         # An error of the connection does not name the address.
         raise Failed(f"{_show_place(chosen)}: cannot be reached: {_describe_reason(error)}") from error
-
-
-async def run_on_store(where: StoreOptions, work: Callable[[Store], Awaitable[int | None]]) -> int | None:
-    """Do a command's work on the store that was named, and return its exit code."""
-    async with open_chosen_store(where) as store:
-        return await work(store)
 
 
 def _check_there(place: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +18,7 @@ from antiphon.cli.host_options import read_configuration
 from antiphon.cli.options import ConfigFile, Json, complete_server
 from antiphon.cli.output.formats import FAILED, Failed, format_time, print_json, print_list, print_text
 from antiphon.cli.signatures import CommandGroup
-from antiphon.cli.store import StoreOptions, run_on_store
+from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
 from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.checks import policy_rules
@@ -31,33 +31,10 @@ from antiphon.host.config.settings import ServerSettings
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.providers import make_named_provider
 from antiphon.host.review.given_grants import Given, Grants
-from antiphon.host.store import Store
 from antiphon.host.store.base import BlockRow
 from antiphon.machine.files import parse_toml
 from antiphon.wire.origin import Origin, OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
-
-
-async def list_grants(store: Store, names: Mapping[str, str], *, as_json: bool) -> None:
-    """List the grants in force. ``names``: those of servers, by identity."""
-    given = await Grants(store).all()
-    spent = {balance.key: balance.spent.money for balance in await store.balances("grant:")}
-    if as_json:
-        for one in given:
-            print_json({**msgspec.to_builtins(one), "spent": spent.get(f"grant:{one.id}", 0)})
-        return
-    columns: dict[str, Callable[[Given], str]] = {
-        "grant": lambda one: one.id,
-        "given": lambda one: format_time(one.given),
-        "server": lambda one: names.get(one.grant.identity, one.grant.identity),
-        "for": _describe_purpose,
-        "scope": lambda one: one.grant.scope,
-        "used": lambda one: _describe_bound(str(one.used), one.grant.terms.uses),
-        "spent": lambda one: _describe_spent(spent.get(f"grant:{one.id}", 0), one.grant.terms.money),
-        "until": lambda one: format_time(one.grant.terms.until),
-        "models": _describe_models,
-    }
-    print_list(given, columns, as_json=False, nothing="Nothing is allowed beforehand by a person.")
 
 
 def _describe_models(given: Given) -> str:
@@ -66,36 +43,6 @@ def _describe_models(given: Given) -> str:
     if grant.asks_again:
         return "local models only; for others you are asked again"
     return "" if grant.tool is not None else inert_line(", ".join((*grant.models, *(grant.reaches or ()))))
-
-
-async def revoke_grants(store: Store, ids: Sequence[str]) -> None:
-    """Withdraw grants, so that a person is asked about the next request."""
-    grants = Grants(store)
-    known = [given.id for given in await grants.all()]
-    for id in [find_by_prefix(id, known, f"there is no grant {id}") for id in ids]:
-        if not await grants.revoke(id):
-            raise Failed(f"there is no grant {id} any more")
-        print_text(f"{id}: revoked, the next request asks again")
-
-
-async def list_blocks(store: Store, *, as_json: bool) -> None:
-    """List the servers that are blocked."""
-    columns: dict[str, Callable[[BlockRow], str]] = {
-        "server": lambda row: row.identity,
-        "target": lambda row: mask_text(row.target),
-        "since": lambda row: format_time(row.since),
-        "by": lambda row: row.by or "",
-    }
-    print_list(await store.blocks(), columns, as_json=as_json, nothing="No server is blocked.")
-
-
-async def lift_block(store: Store, identity: str) -> None:
-    """Unblock a server."""
-    known = [row.identity for row in await store.blocks()]
-    one = find_by_prefix(identity, known, f"no server is blocked as {identity}")
-    if not await store.unblock(one):
-        raise Failed(f"{one}: is not blocked any more")
-    print_text(f"{one}: may ask again")
 
 
 def _describe_purpose(given: Given) -> str:
@@ -188,68 +135,14 @@ def read_cases(path: Path) -> list[CallCase]:
         raise ConfigError(f"{path}: not a file of cases ([[cases]] with tool and expect): {error}") from None
 
 
-def print_explanation(policy: Policy, judged: Judged, *, as_json: bool) -> int:
-    """Print the explanation, and return the exit code: 1 if the request would be denied."""
-    asked, origin, situation = judged.asked, judged.origin, judged.situation
-    verdict = decide(policy, asked, origin, headless=judged.headless, situation=situation)
-    if as_json:
-        rules = [
-            {"rule": rule, "mismatch": find_mismatch(rule, asked, origin, situation)} for rule in rank_rules(policy)
-        ]
-        print_json({**msgspec.structs.asdict(verdict), "rules": rules})
-    else:
-        for line in policy_rules.explain(policy, asked, origin, headless=judged.headless, situation=situation):
-            print_text(line)
-    return FAILED if verdict.effect == "deny" else 0
-
-
-def tell_cases(cases: list[CallCase], policy_for: Callable[..., Policy], *, as_json: bool) -> int:
-    """Decide each case, and print it with the expected decision. Returns 1 if one differs."""
-    failed = 0
-    for at, case in enumerate(cases, 1):
-        judged = judge_case(case)
-        policy = policy_for(*judged.origin.identities)
-        found = decide(policy, judged.asked, judged.origin, headless=judged.headless, situation=judged.situation)
-        differs = case.expect is not None and case.expect != found.effect
-        failed += differs
-        name = case.name or f"case {at}, {case.tool}"
-        if as_json:
-            print_json({"case": name, "expect": case.expect, "effect": found.effect, "rule": found.rule})
-            continue
-        why = f": {found.condition}" if found.condition else ""
-        print_text(f"{name}: {'expected ' + str(case.expect) + ', but ' if differs else ''}{found.effect}{why}")
-    if not as_json:
-        print_text(f"{len(cases) - failed} of {len(cases)} as expected")
-    return FAILED if failed else 0
-
-
 def _now() -> datetime:
     return datetime.now().astimezone()
-
-
-_RANK: tuple[Effect, ...] = ("deny", "ask", "allow")
-
-
-def show_policy(config: Config, identities: tuple[str, ...], *, as_json: bool) -> None:
-    """Show the policy and the settings of one server, or the general ones and those of all configured servers."""
-    if identities:
-        policy = find_effective_policy(config, *identities)
-        _print_policy(config, policy, {identities[0]: config.for_server(*identities)}, as_json=as_json)
-        return
-    entries = dict.fromkeys(entry.find_identity for entry in (*config.servers, *config.tightened_servers))
-    servers = {"": config.for_server(""), **{known_as: config.for_server(known_as) for known_as in entries}}
-    _print_policy(config, config.policy or Policy(), servers, as_json=as_json)
 
 
 def find_effective_policy(config: Config, *identities: str) -> Policy:
     """Return the policy for a server, including its review mode."""
     # The provider is never used: the host is only made for its policy.
     return ConfiguredHost(config, {}, provider=make_named_provider("echo"), reviewer=None).policy_for(*identities)
-
-
-def rank_rules(policy: Policy) -> list[Rule]:
-    """Return the rules in the order of evaluation."""
-    return sorted(policy.rules, key=lambda rule: _RANK.index(rule.effect))
 
 
 def _describe_rule(rule: Rule) -> str:
@@ -289,7 +182,7 @@ def _list_policy_lines(config: Config, policy: Policy) -> Iterator[str]:
     files = ", ".join(map(str, config.files))
     yield f"Configured by {files}." if files else "Nothing is configured: these are the built-in settings."
     yield "\nPolicy: a deny outranks an ask, an ask an allow."
-    for rule in rank_rules(policy):
+    for rule in policy_rules.rank_rules(policy):
         yield f"  {_describe_rule(rule)}"
     for rule in policy.labels:
         yield f"  labels of {rule.name}: {', '.join(rule.labels) or 'none'}"
@@ -328,9 +221,15 @@ Server = Annotated[
 @commands.command("show")
 def show_(*, server: Server = None, as_json: Json = False, config: ConfigFile = None) -> int:
     """Show the rules and what holds for each server; the usual command."""
-    show_policy(
-        read_configuration(config, os.environ), () if server is None else identities_of(server), as_json=as_json
-    )
+    settings = read_configuration(config, os.environ)
+    if server is not None:
+        identities = identities_of(server)
+        policy = find_effective_policy(settings, *identities)
+        _print_policy(settings, policy, {identities[0]: settings.for_server(*identities)}, as_json=as_json)
+        return 0
+    entries = dict.fromkeys(entry.find_identity for entry in (*settings.servers, *settings.tightened_servers))
+    servers = {"": settings.for_server(""), **{known_as: settings.for_server(known_as) for known_as in entries}}
+    _print_policy(settings, settings.policy or Policy(), servers, as_json=as_json)
     return 0
 
 
@@ -357,7 +256,18 @@ def explain(
     """
     judged = judge_request(request, server, background=background, headless=headless)
     policy = find_effective_policy(read_configuration(config, os.environ), *judged.origin.identities)
-    return print_explanation(policy, judged, as_json=as_json)
+    asked, origin, situation = judged.asked, judged.origin, judged.situation
+    verdict = decide(policy, asked, origin, headless=judged.headless, situation=situation)
+    if as_json:
+        rules = [
+            {"rule": rule, "mismatch": find_mismatch(rule, asked, origin, situation)}
+            for rule in policy_rules.rank_rules(policy)
+        ]
+        print_json({**msgspec.structs.asdict(verdict), "rules": rules})
+    else:
+        for line in policy_rules.explain(policy, asked, origin, headless=judged.headless, situation=situation):
+            print_text(line)
+    return FAILED if verdict.effect == "deny" else 0
 
 
 @commands.command("test")
@@ -371,9 +281,22 @@ def compare(cases: Path, *, as_json: Json = False, config: ConfigFile = None) ->
             principal, called (names of tools), at (a time), headless and name.
     """
     settings = read_configuration(config, os.environ)
-    return tell_cases(
-        read_cases(cases), lambda *identities: find_effective_policy(settings, *identities), as_json=as_json
-    )
+    read, failed = read_cases(cases), 0
+    for at, case in enumerate(read, 1):
+        judged = judge_case(case)
+        policy = find_effective_policy(settings, *judged.origin.identities)
+        found = decide(policy, judged.asked, judged.origin, headless=judged.headless, situation=judged.situation)
+        differs = case.expect is not None and case.expect != found.effect
+        failed += differs
+        name = case.name or f"case {at}, {case.tool}"
+        if as_json:
+            print_json({"case": name, "expect": case.expect, "effect": found.effect, "rule": found.rule})
+            continue
+        why = f": {found.condition}" if found.condition else ""
+        print_text(f"{name}: {'expected ' + str(case.expect) + ', but ' if differs else ''}{found.effect}{why}")
+    if not as_json:
+        print_text(f"{len(read) - failed} of {len(read)} as expected")
+    return FAILED if failed else 0
 
 
 commands.add_command(grants, "grants")
@@ -381,33 +304,69 @@ commands.add_command(blocks, "blocks")
 
 
 @grants.command("list")
-def list_given(*, as_json: Json = False, where: StoreOptions) -> Awaitable[int | None]:
+async def list_given(*, as_json: Json = False, where: StoreOptions) -> None:
     """List your grants and their use; the usual command."""
     names = names_of(where.settings)
-    return run_on_store(where, lambda store: list_grants(store, names, as_json=as_json))
+    async with open_chosen_store(where) as store:
+        given = await Grants(store).all()
+        spent = {balance.key: balance.spent.money for balance in await store.balances("grant:")}
+    if as_json:
+        for one in given:
+            print_json({**msgspec.to_builtins(one), "spent": spent.get(f"grant:{one.id}", 0)})
+        return
+    columns: dict[str, Callable[[Given], str]] = {
+        "grant": lambda one: one.id,
+        "given": lambda one: format_time(one.given),
+        "server": lambda one: names.get(one.grant.identity, one.grant.identity),
+        "for": _describe_purpose,
+        "scope": lambda one: one.grant.scope,
+        "used": lambda one: _describe_bound(str(one.used), one.grant.terms.uses),
+        "spent": lambda one: _describe_spent(spent.get(f"grant:{one.id}", 0), one.grant.terms.money),
+        "until": lambda one: format_time(one.grant.terms.until),
+        "models": _describe_models,
+    }
+    print_list(given, columns, as_json=False, nothing="Nothing is allowed beforehand by a person.")
 
 
 @grants.command("revoke")
-def revoke_(ids: list[str], *, where: StoreOptions) -> Awaitable[int | None]:
+async def revoke_(ids: list[str], *, where: StoreOptions) -> None:
     """Revoke grants: you are asked again at the next request.
 
     Usage:
         ID...: IDs of grants, or as much of their beginnings as is unambiguous.
     """
-    return run_on_store(where, lambda store: revoke_grants(store, ids))
+    async with open_chosen_store(where) as store:
+        given = Grants(store)
+        known = [one.id for one in await given.all()]
+        for id in [find_by_prefix(id, known, f"there is no grant {id}") for id in ids]:
+            if not await given.revoke(id):
+                raise Failed(f"there is no grant {id} any more")
+            print_text(f"{id}: revoked, the next request asks again")
 
 
 @blocks.command("list")
-def list_blocked(*, as_json: Json = False, where: StoreOptions) -> Awaitable[int | None]:
+async def list_blocked(*, as_json: Json = False, where: StoreOptions) -> None:
     """List the servers you blocked; the usual command."""
-    return run_on_store(where, lambda store: list_blocks(store, as_json=as_json))
+    columns: dict[str, Callable[[BlockRow], str]] = {
+        "server": lambda row: row.identity,
+        "target": lambda row: mask_text(row.target),
+        "since": lambda row: format_time(row.since),
+        "by": lambda row: row.by or "",
+    }
+    async with open_chosen_store(where) as store:
+        print_list(await store.blocks(), columns, as_json=as_json, nothing="No server is blocked.")
 
 
 @blocks.command("lift")
-def lift_(server: str, *, where: StoreOptions) -> Awaitable[int | None]:
+async def lift_(server: str, *, where: StoreOptions) -> None:
     """Let a server ask again.
 
     Usage:
         SERVER: The server's identity, or as much of its beginning as is unambiguous.
     """
-    return run_on_store(where, lambda store: lift_block(store, server))
+    async with open_chosen_store(where) as store:
+        known = [row.identity for row in await store.blocks()]
+        one = find_by_prefix(server, known, f"no server is blocked as {server}")
+        if not await store.unblock(one):
+            raise Failed(f"{one}: is not blocked any more")
+        print_text(f"{one}: may ask again")

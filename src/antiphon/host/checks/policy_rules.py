@@ -204,7 +204,7 @@ def explain(
     """
     facts = _gather_facts(params, origin, situation, policy.labels)
     lines: list[str] = []
-    for rule in _rank_rules(policy):
+    for rule in rank_rules(policy):
         differs, unclear = _compare_rule(rule, params, origin, facts)
         doubt = f"it is unclear whether this matches: {unclear}" if unclear else "matches"
         lines.append(f"{_name_rule(rule)}: {differs or doubt}")
@@ -224,7 +224,7 @@ def find_mismatch(rule: Rule, params: Asked, origin: Origin, situation: Situatio
 def _find_matches(policy: Policy, params: Asked, origin: Origin, situation: Situation | None) -> list[tuple[Rule, str]]:
     """Return the rules that match, the one that decides first, each with the reason if it is unclear."""
     facts = _gather_facts(params, origin, situation, policy.labels) if policy.has_conditions else None
-    compared = ((rule, *_compare_rule(rule, params, origin, facts)) for rule in _rank_rules(policy))
+    compared = ((rule, *_compare_rule(rule, params, origin, facts)) for rule in rank_rules(policy))
     found = [(rule, unclear) for rule, differs, unclear in compared if differs is None]
     # A rule that is unclear counts as one that asks, so that no rule after it allows the call, and comes before others
     # that ask, so that ``headless`` does not allow the call. One with a condition comes before one without, because no
@@ -310,7 +310,8 @@ _ABOUT: dict[Kind, tuple[str, ...]] = {
 _SAID: dict[Kind, str] = {"sampling": "sampling", "elicitation": "an elicitation", "tool": "the call of a tool"}
 
 
-def _rank_rules(policy: Policy) -> list[Rule]:
+def rank_rules(policy: Policy) -> list[Rule]:
+    """Return the rules in the order of evaluation."""
     # The sort is stable: rules of one effect stay in the user's order.
     return sorted(policy.rules, key=lambda rule: _ORDER.index(rule.effect))
 

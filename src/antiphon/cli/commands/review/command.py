@@ -18,13 +18,12 @@ from antiphon.cli.commands.review.terminal_queue import decide_in_terminal
 from antiphon.cli.options import Browse, By, Json, Port
 from antiphon.cli.output.formats import Failed, parse_future_time, parse_money, print_json, write_line
 from antiphon.cli.signatures import ReviewGroup
-from antiphon.cli.store import StoreOptions, open_chosen_store, ring_for_questions, run_on_store
+from antiphon.cli.store import StoreOptions, open_chosen_store, ring_for_questions
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import UNBOUNDED, Decision, Regenerate, ReviewItem, Terms
 from antiphon.host.review_page import page_opener
-from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 
@@ -250,9 +249,7 @@ async def edit(id: Id, *, yes: bool = False, model: Model = None, told: Decision
 
 
 @commands.command()
-def answer(
-    id: Id, words: list[str] | None = None, *, defaults: bool = False, told: DecisionOptions
-) -> Awaitable[int | None]:
+async def answer(id: Id, words: list[str] | None = None, *, defaults: bool = False, told: DecisionOptions) -> None:
     """Answer yourself: nothing is sent to a model.
 
     A form of a server is answered as the arguments of a tool are written: key=value, key:=JSON, or a JSON object.
@@ -264,7 +261,7 @@ def answer(
     """
     text = decide.read_answer(words or [])
 
-    async def give_answer(store: Store) -> None:
+    async with open_chosen_store(told) as store:
         [question] = await queue_list.find_pending(store, [id])
         if text or defaults:
             decision = decide.answer_of(question, text, defaults=defaults)
@@ -275,8 +272,6 @@ def answer(
         if defaults and isinstance(decision, ElicitResult):
             word += f" {inert_line(encode_value(decision.content).decode())}"
         await decide.decide_questions(store, [question], [decision], word, by=told.by, as_json=told.as_json)
-
-    return run_on_store(told, give_answer)
 
 
 async def _decide_questions(
