@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import wraps
 from secrets import token_hex
 from urllib.parse import urlencode
 
@@ -53,137 +54,141 @@ _ACTIONS = ("approve", "edit", "deny", "answer", "fill", "regenerate")
 _SEAL = ("digest", "hash", "shown")
 """The fields by which a decision names what it is about, and when that was sent to the browser."""
 
+Act = Callable[[Site, Request], Awaitable[Response]]
+"""Carries out one action."""
 
+
+def _reporting(act: Act) -> Act:
+    """Have an action report why nothing was decided, instead of failing."""
+
+    @wraps(act)
+    async def carry_out(site: Site, request: Request) -> Response:
+        try:
+            return await act(site, request)
+        except LookupError:
+            return site.problem(request, 404, "problem.gone")
+        except AlreadyDecided as late:
+            return _refuse_late(site, request, late.question)
+        except Mismatch as mismatch:
+            return site.problem(request, 409, "problem.mismatch", detail=str(mismatch))
+        except InvalidInput as refused:
+            return site.refuse_input(request, refused)
+
+    return carry_out
+
+
+@_reporting
 async def decide_question(site: Site, request: Request) -> Response:
     """Decide one question."""
     action: str = request.path_params["action"]
     if action not in _ACTIONS:
         return site.problem(request, 404, "problem.form")
-
-    async def act() -> Response:
-        form = DecisionForm(form_of(request))
-        found = await site.queue.get(request.path_params["id"])
-        if action == "edit" and isinstance(found.item, review.ToolItem) and found.state == "pending":
-            decision = await call_with_edits(form, found.item)
-        else:
-            decision = _make_decision(found, action, form, site.clock())
-        if not _is_refusal(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
-            raise InvalidInput("problem.soon")
-        decisions, also = {found.id: decision}, await _find_also(site, found, decision, form)
-        if isinstance(decision, review.Approve) and also:
-            decisions = {**approve_covered(found, decision, also)}
-        hashes = {found.id: form("hash"), **{each.id: each.hash for each in also}}
-        await site.queue.decide_all(decisions, hashes, by=site.by(request))
-        # The page's script chooses the next question itself.
-        then = "/" if wants_data(request) else await _find_next_place(site, found, Sifting.of(request.query_params))
-        before = [found, *(each for each in also if each.id in decisions)]
-        return await site.decided(request, before, _name_decision(decision, action), then=then)
-
-    return await _carry_out(site, request, act)
+    form = DecisionForm(form_of(request))
+    found = await site.queue.get(request.path_params["id"])
+    if action == "edit" and isinstance(found.item, review.ToolItem) and found.state == "pending":
+        decision = await call_with_edits(form, found.item)
+    else:
+        decision = _make_decision(found, action, form, site.clock())
+    if not _is_refusal(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
+        raise InvalidInput("problem.soon")
+    decisions, also = {found.id: decision}, await _find_also(site, found, decision, form)
+    if isinstance(decision, review.Approve) and also:
+        decisions = {**approve_covered(found, decision, also)}
+    hashes = {found.id: form("hash"), **{each.id: each.hash for each in also}}
+    await site.queue.decide_all(decisions, hashes, by=site.by(request))
+    # The page's script chooses the next question itself.
+    then = "/" if wants_data(request) else await _find_next_place(site, found, Sifting.of(request.query_params))
+    before = [found, *(each for each in also if each.id in decisions)]
+    return await site.decided(request, before, _name_decision(decision, action), then=then)
 
 
+@_reporting
 async def preview_edit(site: Site, request: Request) -> Response:
     """Show the edited request, and its differences to what the server sent."""
-
-    async def act() -> Response:
-        found = await site.queue.get(request.path_params["id"])
-        if not isinstance(found.item, review.ReviewItem):
-            raise AlreadyDecided(found)
-        fields = [(name, value) for name, value in form_of(request) if name not in _SEAL]
-        form = DecisionForm(fields)
-        params = read_edited_request(form, found.item.params)
-        return site.html(
-            request,
-            "parts/preview.html" if request.headers.get("x-part") else "preview.html",
-            q=collect_shown(found),
-            fields=fields,
-            lines=compare_requests(found.item.received, params),
-            model=(model := form("model") or found.item.model or found.item.provider),
-            most=review.most_of(found.item, model, params),
-            digest=review.digest(params),
-        )
-
-    return await _carry_out(site, request, act)
+    found = await site.queue.get(request.path_params["id"])
+    if not isinstance(found.item, review.ReviewItem):
+        raise AlreadyDecided(found)
+    fields = [(name, value) for name, value in form_of(request) if name not in _SEAL]
+    form = DecisionForm(fields)
+    params = read_edited_request(form, found.item.params)
+    return site.html(
+        request,
+        "parts/preview.html" if request.headers.get("x-part") else "preview.html",
+        q=collect_shown(found),
+        fields=fields,
+        lines=compare_requests(found.item.received, params),
+        model=(model := form("model") or found.item.model or found.item.provider),
+        most=review.most_of(found.item, model, params),
+        digest=review.digest(params),
+    )
 
 
+@_reporting
 async def undo_decision(site: Site, request: Request) -> Response:
     """Take back a permission that has not taken effect yet."""
-
-    async def act() -> Response:
-        named = [each.partition(" ") for each in DecisionForm(form_of(request)).all("of")]
-        late = 0
-        for id, _, decided in named:
-            # A decision that somebody has made since then stays. Where another tab was faster, the request waits again.
-            now = (await site.queue.get(id)).decided
-            if decided == str(now):
-                with suppress(AlreadyDecided):
-                    await site.queue.undo(id, by=site.by(request), decided=now)
-            late += (await site.queue.get(id)).state != "pending"
-        await site.read_outcomes(request)
-        if late == len(named):
-            raise InvalidInput("undo.late")
-        return site.done(request, "undo.some" if late else "undo.done", then=f"/review/{named[0][0]}")
-
-    return await _carry_out(site, request, act)
+    named = [each.partition(" ") for each in DecisionForm(form_of(request)).all("of")]
+    late = 0
+    for id, _, decided in named:
+        # A decision that somebody has made since then stays. Where another tab was faster, the request waits again.
+        now = (await site.queue.get(id)).decided
+        if decided == str(now):
+            with suppress(AlreadyDecided):
+                await site.queue.undo(id, by=site.by(request), decided=now)
+        late += (await site.queue.get(id)).state != "pending"
+    await site.read_outcomes(request)
+    if late == len(named):
+        raise InvalidInput("undo.late")
+    return site.done(request, "undo.some" if late else "undo.done", then=f"/review/{named[0][0]}")
 
 
+@_reporting
 async def store_draft(site: Site, request: Request) -> Response:
     """Store what was typed about a question, or delete it."""
-
-    async def act() -> Response:
-        id: str = request.path_params["id"]
-        fields = [(name, value) for name, value in form_of(request) if name not in (*_SEAL, "of")]
-        of = DecisionForm(form_of(request))("of")
-        kept = [(name, value) for name, value in await site.queue.draft(id) or () if part_of(name) != of]
-        if ("discard", "1") not in fields:
-            kept += [(f"{of}:{name}" if of else name, value) for name, value in fields]
-        await site.queue.keep_draft(id, kept or None)
-        return site.done(request, "done.draft", then=f"/review/{id}/edit")
-
-    return await _carry_out(site, request, act)
+    id: str = request.path_params["id"]
+    fields = [(name, value) for name, value in form_of(request) if name not in (*_SEAL, "of")]
+    of = DecisionForm(form_of(request))("of")
+    kept = [(name, value) for name, value in await site.queue.draft(id) or () if part_of(name) != of]
+    if ("discard", "1") not in fields:
+        kept += [(f"{of}:{name}" if of else name, value) for name, value in fields]
+    await site.queue.keep_draft(id, kept or None)
+    return site.done(request, "done.draft", then=f"/review/{id}/edit")
 
 
+@_reporting
 async def approve_together(site: Site, request: Request) -> Response:
     """Approve several similar requests, all or none."""
-
-    async def act() -> Response:
-        form = DecisionForm(form_of(request))
-        ids = form.all("id")
-        pending = await site.pending()
-        first = next((question for question in pending if question.id in ids), None)
-        if first is None:
-            raise InvalidInput("problem.none")
-        alike = {question.id for question in find_similar(first, pending)}
-        if not alike.issuperset(ids):
-            # It is over, or not similar: the form was not shown for it.
-            raise InvalidInput("problem.unlike")
-        if any(site.too_soon(request, f"{id}:{form(f'hash-{id}')}", form(f"shown-{id}")) for id in ids):
-            raise InvalidInput("problem.soon")
-        now = site.clock()
-        chosen: dict[str, review.Decision | ElicitResult] = {
-            id: read_approval(DecisionForm([("digest", form(f"digest-{id}"))]), now) for id in ids
-        }
-        hashes = {id: form(f"hash-{id}") for id in ids}
-        await site.queue.decide_all(chosen, hashes, by=site.by(request))
-        return await site.decided(request, [each for each in pending if each.id in ids], "done.together")
-
-    return await _carry_out(site, request, act)
+    form = DecisionForm(form_of(request))
+    ids = form.all("id")
+    pending = await site.pending()
+    first = next((question for question in pending if question.id in ids), None)
+    if first is None:
+        raise InvalidInput("problem.none")
+    alike = {question.id for question in find_similar(first, pending)}
+    if not alike.issuperset(ids):
+        # It is over, or not similar: the form was not shown for it.
+        raise InvalidInput("problem.unlike")
+    if any(site.too_soon(request, f"{id}:{form(f'hash-{id}')}", form(f"shown-{id}")) for id in ids):
+        raise InvalidInput("problem.soon")
+    now = site.clock()
+    chosen: dict[str, review.Decision | ElicitResult] = {
+        id: read_approval(DecisionForm([("digest", form(f"digest-{id}"))]), now) for id in ids
+    }
+    hashes = {id: form(f"hash-{id}") for id in ids}
+    await site.queue.decide_all(chosen, hashes, by=site.by(request))
+    return await site.decided(request, [each for each in pending if each.id in ids], "done.together")
 
 
+@_reporting
 async def deny_several(site: Site, request: Request) -> Response:
     """Deny the selected questions with one reason, all or none."""
-
-    async def act() -> Response:
-        form = DecisionForm(form_of(request))
-        hashes = {id: hash for id, _, hash in (each.partition(" ") for each in form.all("ask"))}
-        if not hashes:
-            raise InvalidInput("mark.none")
-        before = [await site.queue.get(id) for id in hashes]
-        refusal = read_denial(DecisionForm([("reason", form("reason"))]))
-        await site.queue.decide_all(dict.fromkeys(hashes, refusal), hashes, by=site.by(request))
-        return await site.decided(request, before, "done.several")
-
-    return await _carry_out(site, request, act)
+    form = DecisionForm(form_of(request))
+    hashes = {id: hash for id, _, hash in (each.partition(" ") for each in form.all("ask"))}
+    if not hashes:
+        raise InvalidInput("mark.none")
+    before = [await site.queue.get(id) for id in hashes]
+    refusal = read_denial(DecisionForm([("reason", form("reason"))]))
+    await site.queue.decide_all(dict.fromkeys(hashes, refusal), hashes, by=site.by(request))
+    return await site.decided(request, before, "done.several")
 
 
 async def revoke_grant(site: Site, request: Request) -> Response:
@@ -302,19 +307,6 @@ async def _find_next_place(site: Site, decided: Question, sifting: Sifting) -> s
     at = ids.index(decided.id) if decided.id in ids else len(ids)
     near = [*ids[at + 1 :], *ids[:at]]
     return f"/review/{near[0]}" if near else "/"
-
-
-async def _carry_out(site: Site, request: Request, act: Callable[[], Awaitable[Response]]) -> Response:
-    try:
-        return await act()
-    except LookupError:
-        return site.problem(request, 404, "problem.gone")
-    except AlreadyDecided as late:
-        return _refuse_late(site, request, late.question)
-    except Mismatch as mismatch:
-        return site.problem(request, 409, "problem.mismatch", detail=str(mismatch))
-    except InvalidInput as refused:
-        return site.refuse_input(request, refused)
 
 
 def _refuse_late(site: Site, request: Request, question: Question) -> Response:
