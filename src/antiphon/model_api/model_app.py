@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -22,7 +22,7 @@ from antiphon.model_api.dialects.chat import Chat
 from antiphon.model_api.dialects.members import NO_RETRY, Failure, anthropic_error, openai_error
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
-from antiphon.model_api.json_body import EventStream, Writer, read_json
+from antiphon.model_api.json_body import EventStream, read_json
 from antiphon.model_api.model_calls import ModelCall, Token, Tokens, Work, too_many
 from antiphon.protocol.http.rules import HeaderPair
 from antiphon.transports.http.server.asgi import Http, Receive, Scope, Send, send_json
@@ -39,17 +39,8 @@ _ONCE = (b"host", b"authorization", b"x-api-key", b"content-length", b"content-t
 _LONGEST_KEY = 256
 
 
-class _Dialect(Protocol):
-    """How a vendor writes requests and answers."""
-
-    @property
-    def keep_alive(self) -> bytes: ...
-    def error(self, failure: Failure) -> bytes: ...
-    def read(self, body: Mapping[str, Any], *, offers_tools: bool) -> DialectRequest: ...
-    def respond(self, asked: DialectRequest, answers: Sequence[DialectAnswer]) -> bytes: ...
-    def stream(self, asked: DialectRequest) -> Writer: ...
-
-
+_Dialect = Chat | Responses | Messages
+"""How a vendor writes requests and answers."""
 _DIALECTS: Mapping[str, _Dialect] = {"/chat/completions": Chat(), "/responses": Responses(), "/messages": Messages()}
 
 

@@ -54,7 +54,7 @@ class _ChatStream:
             "model": asked.model,
         }
 
-    def begin(self, answers: Sequence[DialectAnswer] = ()) -> bytes:
+    def begin(self) -> bytes:
         return b"".join(self._chunk(at, {"role": "assistant", "content": ""}) for at in range(max(1, self._asked.n)))
 
     def text(self, piece: str, at: int = 0) -> bytes:

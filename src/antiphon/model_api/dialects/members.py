@@ -29,17 +29,15 @@ class Failure(Exception):
         self.param = param
 
 
-_REFUSED: Mapping[str, tuple[int, str]] = {
-    "user": (403, "A person refused this request."),
-    "policy": (403, "The policy of this host refuses this request."),
-    "no-reviewer": (403, "Nobody can be asked to allow this request."),
-    "secret": (403, "The request or its answer holds what looks like a secret."),
-    "changed": (403, "What was to be sent is not what was approved."),
-    "expired": (408, "Nobody decided about this request in time."),
-    "limit": (429, "A limit of this host is reached."),
-    "budget": (429, "The request could cost more than is left of its budget."),
-    "no-model": (404, "No model of this host may answer this request."),
-}
+class _FailureTables(msgspec.Struct, frozen=True, kw_only=True):
+    """See ``failures.toml``."""
+
+    refused: dict[str, tuple[int, str]]
+    openai: dict[int, str]
+    anthropic: dict[int, str]
+
+
+_FAILURES = msgspec.toml.decode(Path(__file__).with_name("failures.toml").read_bytes(), type=_FailureTables)
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -53,18 +51,15 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, Rejected):
         data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
         reason = str(data.get("reason", "user"))
-        status, message = _REFUSED.get(reason, (403, "The request was refused."))
+        status, message = _FAILURES.refused.get(reason, (403, "The request was refused."))
         code = "insufficient_quota" if reason == "budget" else f"refused_{reason.replace('-', '_')}"
         return Failure(status, code, message)
     return Failure(500, "host_failed", "The host could not answer the request.")
 
 
-_OPENAI = {401: "authentication_error", 403: "permission_error", 408: "timeout_error", 429: "rate_limit_error"}
-
-
 def openai_error(failure: Failure) -> bytes:
     """Write a failure as OpenAI does."""
-    kind = _OPENAI.get(failure.status, "invalid_request_error" if failure.status < 500 else "server_error")
+    kind = _FAILURES.openai.get(failure.status, "invalid_request_error" if failure.status < 500 else "server_error")
     error = {
         "message": failure.message,
         "type": "insufficient_quota" if failure.code == "insufficient_quota" else kind,
@@ -74,19 +69,9 @@ def openai_error(failure: Failure) -> bytes:
     return msgspec.json.encode({"error": error})
 
 
-_ANTHROPIC = {
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    408: "timeout_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-}
-
-
 def anthropic_error(failure: Failure) -> bytes:
     """Write a failure as Anthropic does."""
-    kind = _ANTHROPIC.get(failure.status, "invalid_request_error" if failure.status < 500 else "api_error")
+    kind = _FAILURES.anthropic.get(failure.status, "invalid_request_error" if failure.status < 500 else "api_error")
     if failure.code == "insufficient_quota":
         kind = "billing_error"
     # Its errors have no member for the place, so the message begins with it.

@@ -36,7 +36,7 @@ class _MessagesStream:
         self._asked = asked
         self._has_text = False
 
-    def begin(self, answers: Sequence[DialectAnswer] = ()) -> bytes:
+    def begin(self) -> bytes:
         usage = {"input_tokens": input_estimate(self._asked.params), "output_tokens": 0}
         return _write_event("message_start", {"message": _make_blank_message(self._asked.model, usage)})
 
