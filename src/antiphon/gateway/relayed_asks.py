@@ -9,14 +9,16 @@ import asyncio
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 from weakref import ReferenceType, WeakSet, ref
 
+import msgspec
 from msgspec import Struct, structs
 
 from antiphon.client.client import Client
@@ -30,6 +32,7 @@ from antiphon.server.rate_limits import Bucket, Rate
 from antiphon.server.server_middleware import ServerRequest
 from antiphon.wire.common import ClientCapabilities, Implementation
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import Origin
 from antiphon.wire.revisions import find_revision
@@ -39,28 +42,14 @@ Version = tuple[int, ...]
 
 
 class KnownClient(Struct, frozen=True, kw_only=True):
-    """The versions of one client that show elicitations."""
+    """The first versions of one client that show elicitations; see ``known_clients.toml``."""
 
     form: Version
-    """First version that shows forms."""
     url: Version | None = None
-    """First version that shows addresses; ``None`` if none does."""
-    until: Version | None = None
-    """First version that shows none any more; ``None`` if the newest one does."""
 
 
-KNOWN_CLIENTS: Mapping[str, KnownClient] = {
-    # Its program has both modes since 2.1.76 (2026-03, jongwony/cc-plugin#21).
-    "claude-code": KnownClient(form=(2, 1, 76), url=(2, 1, 76)),
-    # Forms came with 1.102 (2025-06); addresses were merged after 1.106 (2025-11, microsoft/vscode#277253).
-    "Visual Studio Code": KnownClient(form=(1, 102), url=(1, 107)),
-    "Visual Studio Code - Insiders": KnownClient(form=(1, 102), url=(1, 107)),
-    # Its documentation lists forms (canimcp.dev/client/cursor-vscode). It always declares version 1.0.0; versions
-    # that show none do not declare the capability.
-    "cursor-vscode": KnownClient(form=(1,)),
-    # modelcontextprotocol/inspector#524.
-    "mcp-inspector": KnownClient(form=(0, 16, 2)),
-}
+_CLIENTS_FILE = Path(__file__).with_name("known_clients.toml")
+KNOWN_CLIENTS = msgspec.toml.decode(_CLIENTS_FILE.read_bytes(), type=dict[str, KnownClient])
 """The known clients, by the names that they declare."""
 
 _NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,3}")
@@ -72,18 +61,9 @@ def shows_elicitations(client: Implementation | None, mode: Literal["form", "url
     ``client``: its name and version, as it declares them. A client that lies only keeps its own user from being asked.
     """
     known = KNOWN_CLIENTS.get(client.name) if client is not None else None
-    if client is None or known is None:
-        return False
-    since = known.form if mode == "form" else known.url
-    version = _parse_version(client.version)
-    if since is None or version is None or version < since:
-        return False
-    return known.until is None or version < known.until
-
-
-def _parse_version(text: str) -> Version | None:
-    found = _NUMBERS.search(text)
-    return tuple(int(part) for part in found[0].split(".")) if found is not None else None
+    since = None if known is None else known.form if mode == "form" else known.url
+    found = None if client is None else _NUMBERS.search(client.version)
+    return since is not None and found is not None and tuple(map(int, found[0].split("."))) >= since
 
 
 NOTICE_RATE = Rate(per_second=100, burst=200)
@@ -430,6 +410,20 @@ class _Relayed:
             # The client declares the capability, but its revision does not have this request.
             feature = self._method.partition("/")[0]
             raise MissingCapability(str(error), data={"requiredCapabilities": {feature: {}}}) from None
+
+
+class LogsPassedOn:
+    """Receives the log messages of one server. See ``ForwardsLog``."""
+
+    def __init__(self, requests: OpenRequests) -> None:
+        self._requests = requests
+
+    def __call__(self, _params: LoggingMessageNotificationParams) -> None:
+        """Do nothing, because ``forward`` gets every message."""
+
+    async def forward(self, message: Received) -> None:
+        """Pass a message on to the client whose request is open."""
+        await self._requests.log(message)
 
 
 def _no_call() -> Rejected:

@@ -24,7 +24,6 @@ from antiphon.client.requests.request_calls import loose_origin
 from antiphon.gateway.extensions import choose_extensions
 from antiphon.gateway.group import PrincipalGroup
 from antiphon.gateway.held_subscriptions import MAX_WATCHED
-from antiphon.gateway.logs import level_for
 from antiphon.gateway.server_catalogue import ServerCatalogue, ServerItem
 from antiphon.gateway.skills_behind import make_outer_uri, rewrite_entry
 from antiphon.gateway.tasks_behind import OwnedTask
@@ -41,6 +40,7 @@ from antiphon.wire.common import PENDING_CALL, PROGRESS_TOKEN, EmptyResult
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Completion, PromptReference
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
+from antiphon.wire.logging import LoggingLevel
 from antiphon.wire.lossless import Received, is_of_one_connection
 from antiphon.wire.origin import MEMORY
 from antiphon.wire.outcome_filter import pass_outcome
@@ -56,6 +56,9 @@ _QUIET = 15.0
 
 _LOOK = 1.0
 """Seconds between two looks at a server that starts."""
+
+_UNSAID: LoggingLevel = "info"
+"""Level for a client up to 2025-11-25 that has set none: "the server MAY decide which messages to send"."""
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
@@ -478,7 +481,7 @@ async def _send_request(
     passed = {name: value for name, value in meta.items() if not is_of_one_connection(name)} if meta else None
     send = partial(
         Client.forward, method=request.method, params=params, original=received or request.received,
-        meta=passed or None, log_level=wanted or level_for(request),
+        meta=passed or None, log_level=wanted or (None if request.is_modern else _UNSAID),
         extensions=choose_extensions(declared, tasks=tasks) if declared or tasks else None,
     )  # fmt: skip
 

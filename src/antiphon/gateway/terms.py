@@ -253,23 +253,14 @@ def terms_of(host: Host | None, options: RunOptions) -> GatewayTerms:
     starts = options.get("starts", "first-use")
     if starts not in get_args(Start):
         raise ConfigError(f"Gateway(starts=) is one of {', '.join(get_args(Start))}, not {starts!r}")
-    limit = options.get("max_processes", MAX_PROCESSES)
+    given: dict[str, Any] = {**options}
+    limit, folder = given.pop("max_processes", MAX_PROCESSES), given.pop("lists", None)
     if limit < 1:
         raise ConfigError(f"max_processes={limit}: a gateway needs at least one process")
-    start_timeout = options.get("start_timeout")
-    folder = options.get("lists")
+    patience = options.get("start_timeout")
     return GatewayTerms(
         host=host,
-        processes=Processes(limit, START_TIMEOUT if start_timeout is None else start_timeout),
-        timeout=options.get("timeout"),
-        start_timeout=start_timeout,
-        start_timeouts=options.get("start_timeouts", {}),
-        list_timeout=options.get("list_timeout", LIST_TIMEOUT),
-        idle_timeout=options.get("idle_timeout", IDLE_TIMEOUT),
-        starts=starts,
+        processes=Processes(limit, START_TIMEOUT if patience is None else patience),
         lists=None if folder is None else KeptLists(folder),
-        inherit_env=options.get("inherit_env", False),
-        answer_within=options.get("answer_within", ANSWER_WITHIN),
-        pending_for=options.get("pending_for", PENDING_FOR),
-        sign_in=options.get("sign_in"),
+        **given,
     )

@@ -19,17 +19,25 @@ from msgspec import Struct
 
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address, Command, Serves, Target, describe_location, locate_target
-from antiphon.errors import AntiphonError, CallTimeout, ConfigError, ConnectionClosed, RemoteProtocolError
+from antiphon.errors import (
+    AntiphonError,
+    CallTimeout,
+    ConfigError,
+    ConnectionClosed,
+    MethodNotFound,
+    RemoteProtocolError,
+)
 from antiphon.gateway.extensions import PassesOn
-from antiphon.gateway.logs import LogLevels, LogsPassedOn
 from antiphon.gateway.offer import KINDS, KeptOffer, Kind, UpstreamOffer, fetch_offer, list_changes
-from antiphon.gateway.relayed_asks import Answerers, During
+from antiphon.gateway.relayed_asks import Answerers, During, LogsPassedOn
 from antiphon.gateway.skills_behind import HeldSkills
 from antiphon.gateway.terms import Full, GatewayTerms, ProcessPlace
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.server_middleware import ServerRequest
+from antiphon.wire.logging import LoggingLevel, is_loud_enough
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import identify_target
+from antiphon.wire.revisions import find_revision
 
 log = logging.getLogger("antiphon.gateway")
 
@@ -58,6 +66,33 @@ class _Run(Struct, eq=False):
     client: Client
     place: ProcessPlace | None
     following: asyncio.Task[None] | None = None
+
+
+class LogLevels:
+    """The log level that was set at one server up to 2025-11-25.
+
+    It is asked for the least severe level that any client wants; each client's session leaves out what is below its
+    own. Source: 2025-11-25 server/utilities/logging.
+    """
+
+    def __init__(self) -> None:
+        self._client: Client | None = None
+        self._level: LoggingLevel | None = None
+
+    async def want(self, client: Client, level: LoggingLevel) -> None:
+        """Ask the server for messages of a level, unless it sends them already; newer servers are asked by request."""
+        if client.server_capabilities.logging is None:
+            return
+        if client is not self._client:
+            # The server was started again, and has lost the level that was set before.
+            self._client, self._level = client, None
+        spoken = find_revision(client.revision)
+        if spoken is None or spoken.modern or (self._level is not None and is_loud_enough(level, self._level)):
+            return
+        self._level = level
+        with suppress(MethodNotFound):
+            # A server that declares logging without this method costs nobody the call.
+            await client.set_log_level(level)
 
 
 class _Use:
