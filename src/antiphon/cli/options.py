@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import click
+from click.shell_completion import CompletionItem
 from msgspec import Struct
 
 from antiphon.cli.config_files import list_names
@@ -26,12 +27,16 @@ _PLAIN = re.compile(r"[\w.@+/-]+")
 _NAMES = ", ".join(one.name for one in REVISIONS)
 
 
-def complete_server(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """List the configured servers whose names begin like this; names with signs of the shell are left out."""
+def complete_server(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """List the configured servers whose names begin like this, or else have the shell complete the name of a file.
+
+    Names with signs of the shell are left out.
+    """
     config: Path | tuple[Path, ...] | None = context.params.get("config")
     files = config if isinstance(config, tuple) else (config,)
     names = dict.fromkeys(name for file in files or (None,) for name in list_names(file))
-    return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+    fitting = [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+    return [*map(CompletionItem, fitting)] or [CompletionItem(incomplete, type="file")]
 
 
 TargetText = Annotated[

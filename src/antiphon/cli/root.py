@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import shell_complete
 
 from antiphon import __version__
 
@@ -60,9 +61,7 @@ def run_command(table: Mapping[str, tuple[str, str]], arguments: Sequence[str]) 
     )
     try:
         if instruction := os.environ.get("_ANTIPHON_COMPLETE"):
-            from antiphon.cli.shell_completion import complete_line
-
-            return complete_line(root, instruction)
+            return shell_complete(root, {}, "antiphon", "_ANTIPHON_COMPLETE", instruction)
         return root.main(arguments, prog_name="antiphon", standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()

@@ -1,6 +1,6 @@
-"""Completion of the command line by a shell: the scripts for shells, and the words that they get.
+"""Completion of the command line by a shell: the scripts for shells.
 
-Owns where the scripts are installed. click has all shells but bash: its script needs bash 4.4, and macOS has 3.2.
+Owns where the scripts are installed. The scripts are click's: its one for bash needs bash 4.4.
 """
 
 from __future__ import annotations
@@ -8,58 +8,20 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import click
-from click.shell_completion import (
-    BashComplete,
-    CompletionItem,
-    add_completion_class,
-    get_completion_class,
-    shell_complete,
-)
+from click.shell_completion import get_completion_class
 
 from antiphon.errors import ConfigError
 
 VARIABLE = "_ANTIPHON_COMPLETE"
-"""The environment variable by which a shell's script asks for words: ``bash_complete``, or ``complete_bash``."""
+"""The environment variable by which a shell's script asks for words: ``bash_complete``."""
 _PLACES = {
     "bash": ("~/.bash_completions/antiphon.sh", "~/.bashrc", "source ~/.bash_completions/antiphon.sh"),
     "fish": ("~/.config/fish/completions/antiphon.fish", None, ""),
     "zsh": ("~/.zfunc/_antiphon", "~/.zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
 }
 """The script of each shell, the file that the shell reads when it starts, and the line there that finds the script."""
-
-
-class _Bash(BashComplete):
-    # Where no word fits, bash completes names of files, because of ``-o default``.
-    source_template = """\
-%(complete_func)s() {
-    local IFS=$'\\n'
-    COMPREPLY=( $(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD %(complete_var)s=bash_complete "$1") )
-}
-complete -o default -F %(complete_func)s %(prog_name)s
-"""
-
-    def source(self) -> str:
-        return self.source_template % self.source_vars()
-
-    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[Any]]:
-        return [item for item in super().get_completions(args, incomplete) if item.type == "plain"]
-
-    def format_completion(self, item: CompletionItem[Any]) -> str:
-        return str(item.value)
-
-
-add_completion_class(_Bash)
-
-
-def complete_line(root: click.Command, instruction: str) -> int:
-    """Print the words that fit, and return the exit code."""
-    action, _, shell = instruction.partition("_")
-    if action in ("complete", "source"):
-        instruction = f"{shell}_{action}"
-    return shell_complete(root, {}, "antiphon", VARIABLE, instruction)
 
 
 def print_script(root: click.Command) -> None:
