@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -322,28 +323,8 @@ def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-_OLD = r"(?:previous|prior|above|earlier|preceding|all other|existing)"
-_ORDERS = r"(?:instruction|rule|prompt|message|guideline|direction)"
-_HUMAN = r"(?:the |your )?(?:user|human|person|operator)"
-_TELL = r"(?:tell|mention|inform|reveal|notify|show)(?:ing)?"
-_INJECTION = (
-    rf"\b(?:ignore|disregard|forget|override) (?:(?:all|any|the|your|of|my) ){{0,4}}{_OLD} (?:\w{{1,20}} )?{_ORDERS}"
-)
-_SECRECY = rf"\b(?:do not|don'?t|never|must not|without) (?:\w{{1,20}} ){{0,2}}?{_TELL}\b[^.\n]{{0,20}}?\b{_HUMAN}\b"
-_RANK = r"<\s?/?\s?(?:important|system|instructions?|secret|critical|assistant)\s?>"
-_MARKUP = r"<\|(?:im_start|im_end|system|user|assistant|endoftext)\|>|\[/?INST\]|<<SYS>>"
-_ROLE = r"\bsystem prompt\b|\byou are now\b|\bnew instructions?\s?:"
-_SHADOW = (
-    r"\b(?:before|after|whenever|instead of) (?:you )?(?:use|using|call|calling|invoking) "
-    r"(?:any|every|all|other|another|these|those|the)\b[^.\n]{0,30}?\btools?\b"
-)
-_ORDER = r"\byou (?:must|have to|shall|need to) (?:\w{1,20} )?(?:always|first|never|not|send|include)\b"
-_THEFT = r"\.ssh/|aws/credentials|\bid_rsa\b|\bid_ed25519\b|/\.env\b|\bmcp\.json\b"
-_CHINESE = r"忽略|无视|不要(?:告诉|告知|提醒|通知|透露)|(?:系统|先前|之前|以上|上述)的?(?:提示词|指令|指示)|必须先"
-_PATTERNS = (_INJECTION, _SECRECY, _RANK, _MARKUP, _ROLE, _SHADOW, _ORDER, _THEFT, _CHINESE)
-"""In this order: cancelling earlier instructions, hiding something from the person, posing as a system prompt, steering
-the use of other tools, orders, files with keys; and most of these in Chinese."""
-_INSTRUCTION = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS), re.IGNORECASE)
+_FORMS = msgspec.toml.decode(Path(__file__).with_name("instruction_forms.toml").read_bytes(), type=dict[str, str])
+_INSTRUCTION = re.compile("|".join(f"(?:{pattern})" for pattern in _FORMS.values()), re.IGNORECASE)
 
 
 def first_instruction(text: str) -> tuple[int, int] | None:
