@@ -10,7 +10,7 @@ import binascii
 import re
 import tomllib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -82,43 +82,23 @@ def _is_pair(value: str) -> bool:
     return b":" in decoded[1:-1] and decoded.isascii()
 
 
-def _make_form(kind: str, signs: str, pattern: str, fits: Callable[[str], bool] | None = None) -> SecretForm:
-    return SecretForm(kind, tuple(signs.split("|")), re.compile(pattern), fits)
+_FITS: Mapping[str, Callable[[str], bool]] = {
+    "token": _is_token,
+    "pair": _is_pair,
+    "url": lambda value: value[0] not in "$<{*[",
+    "password": is_password,
+    "secret": lambda value: is_password(value) and (_is_token(value) or not value.isalpha()),
+}
 
 
-def _read_vendor_forms() -> Iterator[SecretForm]:
-    """Yield the secrets that vendors give a form of their own (``secret_forms.toml``)."""
+def _read_forms() -> Iterator[SecretForm]:
+    """Yield all forms (``secret_forms.toml``)."""
     for form in tomllib.loads(Path(__file__).with_name("secret_forms.toml").read_text("utf-8"))["form"]:
-        fits = _is_token if form.get("token") else None
-        yield SecretForm(form["kind"], tuple(form["signs"]), re.compile(form["pattern"]), fits)
+        yield SecretForm(form["kind"], tuple(form["signs"]), re.compile(form["pattern"]), _FITS.get(form.get("fits")))
 
 
 # Of two that begin at the same place the earlier form is reported, so more specific ones come first.
-FORMS: tuple[SecretForm, ...] = (
-    *_read_vendor_forms(),
-    _make_form("bearer token", "bearer", r"(?i)\bbearer\s{1,4}+(?P<value>[A-Za-z0-9._~+/=-]{16,}+)", _is_token),
-    _make_form("password in a header", "basic", r"(?i)\bbasic\s{1,4}+(?P<value>[A-Za-z0-9+/]{8,}+={0,2})", _is_pair),
-    _make_form(
-        "password in a URL",
-        "://",
-        r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}+://[^\s/:@?#]{0,100}+:(?P<value>[^\s/@\"'<>]{1,200}+)@",
-        lambda value: value[0] not in "$<{*[",
-    ),
-    _make_form(
-        "key in a URL",
-        "key=|token=|secret=|password=|passwd=|signature=",
-        r"(?i)[?&](?:api_?key|access_?key|access_?token|auth_?token|token|key|client_?secret|secret|password|passwd|x-amz-signature)"
-        r"=(?P<value>[^\s&#\"'<>]{8,}+)",
-        is_password,
-    ),
-    _make_form(
-        "password",
-        "passw|passp|passc|pwd|secret|key|token|credential",
-        rf"(?i)(?:{_PASSWORD_NAMES})(?:[_-]?(?:\d{{1,3}}|id|key|value|text|old|new))?[\"'`\]]{{0,2}}+"
-        rf"[ \t]{{0,4}}+(?::=|=>|[:=])[ \t]{{0,4}}+[\"'`]{{0,3}}+(?P<value>[^\s\"'`,;]{{6,}}+)",
-        lambda value: is_password(value) and (_is_token(value) or not value.isalpha()),
-    ),
-)
+FORMS: tuple[SecretForm, ...] = tuple(_read_forms())
 _SIGNS = tuple((sign, form) for form in FORMS for sign in form.signs)
 _ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _NUMBER = re.compile(r"(.*)\[(\d{1,9})\]\.text", re.DOTALL)
