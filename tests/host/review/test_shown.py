@@ -133,7 +133,7 @@ def test_every_kind_of_content_is_shown_in_order():
     assert [part.label for part in turns[2].parts] == [
         "part.failure",
         "",
-        "",
+        "part.image",
         "part.blob",
         "part.resource",
         "part.link",

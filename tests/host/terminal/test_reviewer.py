@@ -68,7 +68,7 @@ def test_a_person_approves(start: Spawn):
     """Shown who asks for what; one key; the provider answers."""
     child = start(ask(system_prompt="Be brief"))
     child.expect(PROMPT)
-    for part in ("python catalogue.py", "tools/call describe", "Be brief", "Describe a sweater", "at most 100 tokens"):
+    for part in ("python catalogue.py", "tools/call describe", "Be brief", "Describe a sweater", "Tokens at most: 100"):
         assert part in child.before
     child.sendline("a")
     assert outcome(child)["content"]["text"] == "[echo] Describe a sweater"

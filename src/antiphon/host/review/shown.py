@@ -297,6 +297,8 @@ class MessagePart(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     label: str = ""
     name: str = ""
+    size: int | None = None
+    """Bytes of its media or its binary resource."""
     media: int = 0
     """Index of its media in the request."""
     nested: bool = False
@@ -346,7 +348,10 @@ def _show_parts(
             yield MessagePart(kind="text", text=block.text, nested=nested, place=f"{place}.text")
         elif isinstance(block, content.ImageContent | content.AudioContent):
             kind = "image" if isinstance(block, content.ImageContent) else "audio"
-            yield MessagePart(kind=kind, name=block.mime_type, media=next(numbers), nested=nested)
+            size = len(block.data) * 3 // 4
+            yield MessagePart(
+                kind=kind, label=f"part.{kind}", name=block.mime_type, size=size, media=next(numbers), nested=nested
+            )
         elif isinstance(block, content.ToolUseContent):
             name, text = f"{block.name} ({block.id})", format_json(block.input)
             yield MessagePart(
@@ -384,8 +389,8 @@ def _resource_parts(place: str, block: object, numbers: Iterator[int], *, nested
             )
         else:
             next(numbers)
-            size = f"{len(resource.blob or '') * 3 // 4:,} B"
-            yield MessagePart(kind="note", label="part.blob", name=f"{name}, {size}", nested=nested)
+            size = len(resource.blob or "") * 3 // 4
+            yield MessagePart(kind="note", label="part.blob", name=name, size=size, nested=nested)
     else:
         yield MessagePart(kind="json", label="part.unknown", text=format_json(block), nested=nested, place=place)
 

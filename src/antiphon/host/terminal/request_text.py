@@ -1,28 +1,27 @@
 """A request, an answer or an elicitation as rows of text: complete, in reading order, inert.
 
-Pure. Owns what is shown, and in which order; ``console`` has widths and gutters.
+Pure. Owns what is shown besides the messages, and in which order; ``console`` has widths and gutters.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+from itertools import count
 
 import msgspec
 
 from antiphon.host.budget import Costs
-from antiphon.host.checks.message_parts import more_of
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review import summary
 from antiphon.host.review.definitions import changes_of
 from antiphon.host.review.diff import DiffLine, compact, format_json
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
+from antiphon.host.review.shown import facts_of, turn_of
 from antiphon.host.terminal.console import Layout
-from antiphon.wire import content
 from antiphon.wire.common import CONFIRMS
 from antiphon.wire.origin import Origin
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
 ENGLISH = summary.load_texts("en")
 _PAINTS = {"+": "32", "-": "31"}
@@ -48,20 +47,19 @@ def show_params(params: CreateMessageRequestParams, layout: Layout, words: summa
     for at, message in enumerate(params.messages, 1):
         role = words(f"role.{'user' if message.role == 'user' else 'assistant'}")
         yield layout.paint("1", f" {at}. {role}")
-        yield from _draw_blocks(message.blocks, layout, words, 2)
-        yield from _draw_other_members(message, layout, words, 2)
+        yield from _draw_turn(message, layout, words, 2)
     if params.tools:
         yield layout.paint("1", f" {words('show.tools')}")
         for tool in params.tools:
             yield from layout.remark(tool.name, 2)
             yield from layout.quoted(format_json(tool), 2)
-    if params.metadata:
-        yield layout.paint("1", f" {words('show.metadata')}")
-        yield from layout.quoted(format_json(params.metadata))
-    if params.meta is not None:
-        yield layout.paint("1", f" {words('show.meta')}")
-        yield from layout.quoted(format_json(params.meta))
-    yield from _draw_parameters(params, layout, words)
+    quoted = {"fact.metadata": params.metadata or None, "fact.meta": params.meta}
+    for label, value in quoted.items():
+        if value is not None:
+            yield layout.paint("1", f" {words(label)}")
+            yield from layout.quoted(format_json(value))
+    facts = (f"{words(label)}: {value}" for label, value in facts_of(params) if label not in quoted)
+    yield from layout.labelled(words("show.asks"), " · ".join(facts))
 
 
 def show_result(
@@ -73,8 +71,7 @@ def show_result(
     made = words("show.made", provider=item.provider, model=result.model, stop=result.stop_reason or "?")
     yield from layout.labelled(words("show.from"), made)
     yield from _draw_risks(item.risks, layout, words)
-    yield from _draw_blocks(result.blocks, layout, words, 0)
-    yield from _draw_other_members(result, layout, words, 0)
+    yield from _draw_turn(result, layout, words, 0)
     yield from _draw_who(item.origin, layout, words)
 
 
@@ -166,84 +163,17 @@ def _draw_risks(risks: Iterable[Risk], layout: Layout, words: summary.Texts) -> 
         yield from layout.labelled("", f"{sign} {words.risk(risk)}", paint)
 
 
-def _draw_blocks(blocks: Iterable[object], layout: Layout, words: summary.Texts, indent: int) -> Iterator[str]:
-    for block in blocks:
-        if isinstance(block, content.TextContent):
-            yield from layout.quoted(block.text, indent)
-        elif isinstance(block, content.ImageContent | content.AudioContent):
-            yield from layout.remark(_describe_media(block, words), indent)
-        elif isinstance(block, content.ToolUseContent):
-            yield from layout.remark(words("show.use", id=compact(block.id), name=compact(block.name)), indent)
-            yield from layout.quoted(format_json(block.input), indent)
-        elif isinstance(block, content.ToolResultContent):
-            yield from _tool_result(block, layout, words, indent)
-        else:
-            yield from _draw_other_block(block, layout, words, indent)
-        yield from _draw_other_members(block, layout, words, indent)
-
-
-def _draw_other_members(value: Any, layout: Layout, words: summary.Texts, indent: int) -> Iterator[str]:
-    """Show the members that are sent and have no display of their own."""
-    more = more_of(value)
-    if more:
-        yield from layout.remark(words("show.more"), indent)
-        yield from layout.quoted(format_json(more), indent)
-
-
-def _describe_media(block: content.ImageContent | content.AudioContent, words: summary.Texts) -> str:
-    kind = words("show.image" if isinstance(block, content.ImageContent) else "show.audio")
-    return f"{kind}, {block.mime_type}, {words('show.bytes', n=len(block.data) * 3 // 4)}"
-
-
-def _tool_result(block: content.ToolResultContent, layout: Layout, words: summary.Texts, indent: int) -> Iterator[str]:
-    what = "show.failure" if block.is_error else "show.result"
-    yield from layout.remark(words(what, id=compact(block.tool_use_id)), indent)
-    yield from _draw_blocks(block.content, layout, words, indent + 2)
-    if block.structured_content is not None:
-        yield from layout.quoted(format_json(block.structured_content), indent + 2)
-
-
-def _draw_other_block(block: object, layout: Layout, words: summary.Texts, indent: int) -> Iterator[str]:
-    if isinstance(block, content.ResourceLink):
-        yield from layout.remark(words("show.link", uri=block.uri), indent)
-        yield from layout.quoted(format_json(block), indent)
-    elif isinstance(block, content.EmbeddedResource):
-        resource = block.resource
-        yield from layout.remark(
-            words("show.resource", uri=resource.uri, type=resource.mime_type or words("show.untyped")), indent
-        )
-        if resource.text is not None:
-            yield from layout.quoted(resource.text, indent)
-        else:
-            yield from layout.remark(words("show.bytes", n=len(resource.blob or "") * 3 // 4), indent)
-    else:
-        yield from layout.quoted(format_json(block), indent)
-
-
-def _draw_parameters(params: CreateMessageRequestParams, layout: Layout, words: summary.Texts) -> Iterator[str]:
-    wishes = params.model_preferences
-    shown: dict[str, object] = {
-        "at_most": words("cost.tokens", n=params.max_tokens),
-        "temperature": params.temperature,
-        "stop": None if not params.stop_sequences else compact(params.stop_sequences),
-        "tool_choice": params.tool_choice.mode if params.tool_choice else None,
-        "hints": compact([hint.name for hint in wishes.hints]) if wishes and wishes.hints else None,
-        "priorities": _describe_priorities(params, words),
-    }
-    text = " · ".join(f"{words(f'show.{name}')} {value}" for name, value in shown.items() if value not in (None, ""))
-    yield from layout.labelled(words("show.asks"), text)
-
-
-def _describe_priorities(params: CreateMessageRequestParams, words: summary.Texts) -> str:
-    wishes = params.model_preferences
-    if wishes is None:
-        return ""
-    weights = (
-        ("cost", wishes.cost_priority),
-        ("speed", wishes.speed_priority),
-        ("intelligence", wishes.intelligence_priority),
-    )
-    return ", ".join(f"{words(f'show.{name}')} {weight}" for name, weight in weights if weight is not None)
+def _draw_turn(
+    message: SamplingMessage | CreateMessageResult, layout: Layout, words: summary.Texts, indent: int
+) -> Iterator[str]:
+    for part in turn_of(message, count(), "", ()).parts:
+        at = indent + 2 if part.nested else indent
+        if part.label:
+            size = "" if part.size is None else f", {words('show.bytes', n=part.size)}"
+            # In quotation marks, since it is the server's.
+            yield from layout.remark(f"{words(part.label)} {compact(part.name) if part.name else ''}{size}", at)
+        if part.kind in ("text", "json"):
+            yield from layout.quoted(part.text, at)
 
 
 def _draw_differences(item: ReviewItem, layout: Layout, words: summary.Texts) -> Iterator[str]:
