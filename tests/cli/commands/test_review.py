@@ -103,10 +103,10 @@ async def test_a_request_is_shown_as_it_will_be_sent(cli: Cli, tmp_path: Path):
         question = await desk.pending()
         shown = (await desk.run("review", "show", question.id[:6])).out
         assert "Be kind" in shown
-        assert "includeContext was" in shown
-        assert "what the host changed" in shown
-        assert "-Use AKIAIOSFODNN7EXAMPLE" in shown
-        assert "+Use " in shown
+        assert "- includeContext: allServers" in shown
+        assert "What was changed" in shown
+        assert "- messages[0] user: Use AKIAIOSFODNN7EXAMPLE" in shown
+        assert "+ messages[0] user: Use " in shown
         assert re.search(r" ▪ (10:00|9:\d\d) · catalogue\.py", shown)
         assert question.id in shown
 

@@ -22,7 +22,6 @@ from antiphon.host.terminal.forms import (
     fill_in,
     find_editor,
     from_form,
-    list_differences,
     may_open,
     open_address,
     read_address,
@@ -128,19 +127,6 @@ def test_a_request_needs_messages(messages: str):
     """Of the right shape."""
     with pytest.raises(ValueError, match="messages"):
         from_form(f"max_tokens = 1\n{messages}", request())
-
-
-def test_the_difference_shows_what_changed():
-    """Lines with plus and minus, hidden characters as escapes."""
-    before = request("one\ntwo")
-    lines = list_differences(before, request("one\ntw\u200bo"))
-    assert '-two"""' in lines
-    assert '+tw\\u200Bo"""' in lines
-
-
-def test_very_long_forms_are_not_compared():
-    """It would take too long; the whole is shown anyway."""
-    assert "too long" in list_differences(request("x\n" * 20_000), request("y\n" * 20_000))[0]
 
 
 def editor(tmp_path: Path, body: str) -> str:

@@ -98,8 +98,8 @@ def test_a_person_edits(start: Spawn, tmp_path: Path):
     child.sendline("e")
     child.expect("What was changed")
     child.expect(PROMPT)
-    assert "-Describe a sweater" in child.before
-    assert "+Describe a hat" in child.before
+    assert "- messages[0] user: Describe a sweater" in child.before
+    assert "+ messages[0] user: Describe a hat" in child.before
     assert "Approve the edited request" in child.before
     assert "[g]" not in child.before
     child.sendline("a")

@@ -26,7 +26,7 @@ from antiphon.host.checks.form_fields import Field, fields_of, parse_value
 from antiphon.host.checks.message_parts import AnyBlock
 from antiphon.host.checks.visible import inert_line, replace_hidden
 from antiphon.host.review.decisions import argument_fields, describe_rule, edit_call, read_fields
-from antiphon.host.review.diff import compare_lines, format_json
+from antiphon.host.review.diff import format_json
 from antiphon.host.review.review import EditCall, ToolItem
 from antiphon.host.review.summary import Texts
 from antiphon.host.terminal.console import Console, Layout
@@ -39,9 +39,6 @@ _INTRODUCTION = """\
 # This is what will be sent. Change it, save it and close the editor; you will see the difference and be asked again.
 # Characters that cannot be seen are written as escapes (\\u202E). A block with "keep" stays as it is or is removed.
 """
-_MOST_LINES = 20_000
-"""Most lines of a form that is compared line by line; comparing more would take too long."""
-
 _FALLBACKS = ("nano", "vi")
 
 
@@ -78,14 +75,6 @@ def from_form(form: str, params: CreateMessageRequestParams) -> CreateMessageReq
     return msgspec.structs.replace(
         params, max_tokens=most, system_prompt=system_prompt, messages=_read_messages(data.get("messages"), params)
     )
-
-
-def list_differences(before: CreateMessageRequestParams, after: CreateMessageRequestParams) -> list[str]:
-    """List the lines of the form that differ, with ``+``, ``-`` and some context; inert, as forms are."""
-    old, new = to_form(before).splitlines(), to_form(after).splitlines()
-    if len(old) + len(new) > _MOST_LINES:
-        return ["(too long to be compared; the whole request is shown again)"]
-    return [f"{line.sign}{line.text}" for line in compare_lines(old, new)]
 
 
 def _quote_text(text: str) -> str:

@@ -15,7 +15,7 @@ from antiphon.host.budget import Costs
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review import summary
 from antiphon.host.review.definitions import changes_of
-from antiphon.host.review.diff import DiffLine, compact, format_json
+from antiphon.host.review.diff import DiffLine, compact, compare_requests, format_json
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.review.shown import facts_of, turn_of
 from antiphon.host.terminal.console import Layout
@@ -33,7 +33,10 @@ def show_request(item: ReviewItem, layout: Layout, words: summary.Texts = ENGLIS
     yield from _draw_headline(item.origin, item.costs, item.expires_in, layout, words)
     yield from _draw_risks(item.risks, layout, words)
     yield from show_params(item.params, layout, words)
-    yield from _draw_differences(item, layout, words)
+    changes = compare_requests(item.received, item.params)
+    if changes != []:
+        yield layout.title(words("changes.title"))
+        yield from show_changes(changes, "changes.long", layout, words)
     answers = item.provider if item.model in (None, item.provider) else words("show.model", model=item.model)
     yield from layout.labelled(words("show.answers"), answers)
     yield from _draw_who(item.origin, layout, words)
@@ -94,7 +97,7 @@ def show_tool(item: ToolItem, layout: Layout, words: summary.Texts = ENGLISH) ->
     tool = item.origin.tool
     if item.allowed is not None:
         yield layout.paint("1", f" {words('tool.redefined')}")
-        yield from _draw_redefined(changes_of(item.allowed, tool), layout, words)
+        yield from show_changes(changes_of(item.allowed, tool), "tool.uncompared", layout, words)
     if tool is not None and tool.description:
         yield from layout.remark(words("show.said"), 0)
         yield from layout.quoted(tool.description)
@@ -103,9 +106,12 @@ def show_tool(item: ToolItem, layout: Layout, words: summary.Texts = ENGLISH) ->
     yield from _draw_who(item.origin, layout, words, call=False)
 
 
-def _draw_redefined(lines: Iterable[DiffLine] | None, layout: Layout, words: summary.Texts) -> Iterator[str]:
+def show_changes(
+    lines: Iterable[DiffLine] | None, too_long: str, layout: Layout, words: summary.Texts = ENGLISH
+) -> Iterator[str]:
+    """Show a comparison line by line; if it is ``None``, the text of the key ``too_long``."""
     if lines is None:
-        yield from layout.remark(words("tool.uncompared"), 0)
+        yield from layout.remark(words(too_long), 0)
     for line in lines or ():
         yield from (layout.paint(_PAINTS.get(line.sign, ""), row) for row in layout.quoted(f"{line.sign} {line.text}"))
 
@@ -174,12 +180,3 @@ def _draw_turn(
             yield from layout.remark(f"{words(part.label)} {compact(part.name) if part.name else ''}{size}", at)
         if part.kind in ("text", "json"):
             yield from layout.quoted(part.text, at)
-
-
-def _draw_differences(item: ReviewItem, layout: Layout, words: summary.Texts) -> Iterator[str]:
-    for field in msgspec.structs.fields(item.params):
-        sent, received = getattr(item.params, field.name), getattr(item.received, field.name)
-        if sent != received:
-            was, now = compact(received), "" if sent is None else compact(sent)
-            said = "show.left_out" if sent is None else "show.differs"
-            yield from layout.labelled(words("show.changed"), words(said, name=field.encode_name, was=was, now=now))

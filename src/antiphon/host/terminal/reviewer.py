@@ -31,7 +31,6 @@ from antiphon.host.terminal.tty import Tty, find_terminal, open_terminal, reads_
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin
-from antiphon.wire.sampling import CreateMessageRequestParams
 
 PAUSE = 0.4
 """Seconds during which a request that was just shown cannot be decided."""
@@ -439,18 +438,8 @@ class Talk:
             await console.say(self._words("inline.unchanged"))
             return
         self._params = edited
-        await self._show_edited(edited)
-
-    async def _show_edited(self, edited: CreateMessageRequestParams) -> None:
-        console, layout, item = self._console, self._console.layout, self._item
-        if not isinstance(item, review.ReviewItem):
-            return
-        # Shown again completely: what is approved must have been seen.
+        # Shown again completely, with the changes: what is approved must have been seen.
         await self._draw(whole=True)
-        await console.show([layout.title(self._words("changes.title"))])
-        paints = {"+": "32", "-": "31", "@": "2"}
-        for line in forms.list_differences(item.params, edited):
-            await console.show(layout.paint(paints.get(line[:1], ""), row) for row in layout.quoted(line))
         await console.arm()
 
 

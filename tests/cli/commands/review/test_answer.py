@@ -171,8 +171,8 @@ async def test_a_request_is_edited_by_a_script(desk: Waiting, tmp_path: Path):
     script = editor(tmp_path, "text = text.replace('red', 'green').replace('100', '50')")
     done = await desk.elsewhere("review", "edit", await desk.named(), "--yes", EDITOR=script)
     assert (done.code, done.out) == (0, f"{id}: approved as edited\n")
-    assert "-A red hat" in done.err
-    assert "+A green hat" in done.err
+    assert "- messages[0] user: A red hat" in done.err
+    assert "+ messages[0] user: A green hat" in done.err
     assert (await asked).text == "one"
     sent = [record for record in desk.host.audit.records() if record.step == "generate"]
     assert [record.digest for record in sent] == [digest(request("A green hat", max_tokens=50))]
@@ -235,10 +235,10 @@ async def test_an_edit_at_a_terminal_is_shown_before_it_is_sent(desk: Waiting, t
         child = at_terminal("review", "edit", id[:5], "--store", desk.place, EDITOR=script)
         child.expect_exact("catalogue.py")
         child.expect_exact("A red hat")
-        child.expect_exact("+A green hat")
+        child.expect_exact("+ messages[0] user: A green hat")
         child.expect_exact("decision> ")
         child.sendline("e")
-        child.expect_exact("+A blue hat")
+        child.expect_exact("+ messages[0] user: A blue hat")
         child.expect_exact("decision> ")
         child.sendline("s")
         child.expect_exact("approved as edited")

@@ -25,6 +25,7 @@ from antiphon.host.checks.validate import validate_request
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review import review
 from antiphon.host.review.decisions import edit_call
+from antiphon.host.review.diff import compare_requests
 from antiphon.host.review.keymap import key_for, label_key
 from antiphon.host.review.question import AnyDecision, Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Queue
@@ -32,7 +33,7 @@ from antiphon.host.review.review import Answer, Edit, ElicitItem, ReviewItem, di
 from antiphon.host.store import Store
 from antiphon.host.terminal.console import Console, Layout, fold_rows
 from antiphon.host.terminal.forms import edit_text, fill_in, find_editor, from_form, to_form
-from antiphon.host.terminal.request_text import ENGLISH
+from antiphon.host.terminal.request_text import ENGLISH, show_changes
 from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
@@ -287,7 +288,7 @@ async def edit_request(question: Question, item: ReviewItem, *, yes: bool, model
         if params == item.params:
             raise Failed("nothing was changed, and nothing was decided")
         # Write the difference to standard error, because only the outcome goes into a pipe.
-        for row in queue_list.draw_changes(item.params, params, queue_list.make_layout()):
+        for row in show_changes(compare_requests(item.params, params), "changes.long", queue_list.make_layout()):
             write_line(row, sys.stderr)
         if yes or (terminal and await _agrees_to_send(terminal)):
             return Edit(params=params, digest=digest(params), model=model)

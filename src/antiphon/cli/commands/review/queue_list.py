@@ -32,10 +32,9 @@ from antiphon.host.review.summary import round_text, task_text
 from antiphon.host.store.base import ReviewState, Store
 from antiphon.host.terminal import request_text
 from antiphon.host.terminal.console import Layout
-from antiphon.host.terminal.forms import list_differences
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.sampling import CreateMessageResult
 
 _GIST = 160
 """Characters of a request in a list."""
@@ -45,7 +44,6 @@ _KINDS = {
     "elicitation": "question to you",
     "tool": "call of a tool",
 }
-_PAINTS = {"+": "32", "-": "31", "@": "2"}
 
 
 def draw_list(questions: Sequence[Question], layout: Layout, now: float) -> Iterator[str]:
@@ -82,15 +80,6 @@ def draw_question(question: Question, layout: Layout, now: float) -> Iterator[st
         yield from layout.labelled("state", explain_lateness(question), "1;33")
     elif not question.waited_for:
         yield from layout.labelled("state", "its process is gone: a decision is kept until it asks again", "1;33")
-
-
-def draw_changes(
-    before: CreateMessageRequestParams, after: CreateMessageRequestParams, layout: Layout
-) -> Iterator[str]:
-    """Draw the differences of two requests, line by line."""
-    for line in list_differences(before, after):
-        for row in layout.quoted(line):
-            yield layout.paint(_PAINTS.get(line[:1], ""), row)
 
 
 def describe_origin(question: Question) -> str:
@@ -170,10 +159,6 @@ def _draw_item(item: AnyItem, layout: Layout) -> Iterator[str]:
 
 def _draw_request(item: ReviewItem, layout: Layout) -> Iterator[str]:
     yield from request_text.show_request(item, layout)
-    rows = list(draw_changes(item.received, item.params, layout))
-    if rows:
-        yield layout.title("what the host changed in what the server sent")
-        yield from rows
     yield from _draw_costs(item.costs, layout)
     yield from _draw_selection(item, layout)
     if item.models:
