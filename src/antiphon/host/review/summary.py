@@ -377,6 +377,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     expires: float | None
     worst: int | None = None
     """The most it may cost, in nano-dollars; ``None`` if unknown, or if no model is asked."""
+    model: str = ""
+    """The model that answers, or the provider; empty if none is asked."""
     hash: str = ""
     """Hash of all that is shown of it; a decision names it."""
     waited_for: bool = True
@@ -467,6 +469,7 @@ def _make_row(question: Question) -> Row:
         created=question.created,
         expires=question.expires,
         worst=None if costs is None else costs.worst.money,
+        model=(item.model or item.provider) if isinstance(item, ReviewItem) else "",
         hash=question.hash,
         waited_for=question.waited_for,
         in_task=item is not None and item.origin.task is not None,

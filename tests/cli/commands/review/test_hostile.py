@@ -63,7 +63,7 @@ async def test_nothing_hidden_reaches_the_terminal(text: str):
         questions = await queue.pending()
         if len(questions) == len(waiting):
             break
-    rows = [*draw_list(questions, make_layout(), 0.0)]
+    rows = [row for entry in draw_list(questions, make_layout(), 0.0) for row in entry]
     for question in questions:
         rows += draw_question(question, make_layout(), 0.0)
     for row in rows:

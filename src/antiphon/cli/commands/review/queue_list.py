@@ -13,7 +13,6 @@ import shutil
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import Any, Literal
 
 import msgspec
@@ -25,43 +24,52 @@ from antiphon.host.checks.form_fields import Field, fields_of, list_suggestions
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.models.selection import Candidate, Selection, read_selection
+from antiphon.host.review import summary
 from antiphon.host.review.question import Outcome, Question
 from antiphon.host.review.queue import AnyItem, Queue
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
-from antiphon.host.review.summary import round_text, task_text
 from antiphon.host.store.base import ReviewState, Store
 from antiphon.host.terminal import request_text
 from antiphon.host.terminal.console import Layout
+from antiphon.web.page_texts import PAGE_WORDS
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageResult
 
 _GIST = 160
 """Characters of a request in a list."""
-_KINDS = {
-    "request": "request",
-    "response": "answer to be sent",
-    "elicitation": "question to you",
-    "tool": "call of a tool",
-}
+_URGENT = 60.0
+"""Seconds: a question with less time left shows that instead of its age."""
+ENGLISH = summary.load_texts("en", PAGE_WORDS)
 
 
-def draw_list(questions: Sequence[Question], layout: Layout, now: float) -> Iterator[str]:
-    """Draw the questions that wait: those of one round together, the oldest call first."""
-    names = shorten_ids([question.id for question in questions])
-    order = {question.group: at for at, question in reversed(list(enumerate(questions)))}
-    for _, members in groupby(sorted(questions, key=lambda one: order[one.group]), key=lambda one: one.group):
-        asks = list(members)
-        yield from layout.remark(describe_origin(asks[0]))
-        for question in asks:
-            yield from _draw_entry(names[question.id], ", ".join(_list_facts(question, now)), layout)
-            yield from layout.quoted(summarize_content(question), 2)
+def draw_list(
+    questions: Sequence[Question], layout: Layout, now: float, words: summary.Texts = ENGLISH
+) -> Iterator[list[str]]:
+    """Draw the questions that wait, each as some rows: those of one round together, the oldest call first."""
+    groups = summary.groups_of(questions)
+    names = shorten_ids([row.id for group in groups for row in group.rows])
+    for group in groups:
+        head = list(layout.remark(summary.headline_of(group.who, None, words)))
+        for row in group.rows:
+            yield [*head, *_draw_entry(row, names[row.id], layout, now, words)]
+            head = []
 
 
-def _draw_entry(name: str, facts: str, layout: Layout) -> Iterator[str]:
-    """Draw the id to type, and beside it the facts."""
-    for at, row in enumerate(layout.wrapped(inert_line(facts), len(name) + 6)):
-        yield f"   {layout.paint('1;36', name) if at == 0 else ' ' * len(name)}  {row}"
+def _draw_entry(row: summary.Row, name: str, layout: Layout, now: float, words: summary.Texts) -> Iterator[str]:
+    """Draw the id to type, beside it the facts, and below the first words."""
+    left = None if row.expires is None else row.expires - now
+    when = (
+        summary.format_time_left(left, words)
+        if left is not None and left < _URGENT
+        else summary.format_duration(now - row.created, words)
+    )
+    flags = f"! {row.warnings}" if row.warnings else ""
+    cost = format_dollars(row.worst) if row.worst else ""
+    gone = "" if row.waited_for else words("queue.nobody")
+    facts = "  ".join(filter(None, (words(f"kind.{row.kind}"), when, row.model, cost, flags, gone)))
+    yield from layout.labelled(name, facts, "1;36" if not row.warnings else "1;33")
+    yield next(layout.quoted(row.summary, 2))
 
 
 def draw_question(question: Question, layout: Layout, now: float) -> Iterator[str]:
@@ -91,8 +99,8 @@ def describe_origin(question: Question) -> str:
     if call is None:
         return f"{mask_text(origin.target)}: for no call of yours"
     arguments = "" if call.arguments is None else encode_value(call.arguments).decode("utf-8", "replace")
-    turn = "" if origin.round is None else f", {round_text(origin.round.n, request_text.ENGLISH)}"
-    task = "" if origin.task is None else f"; {task_text(origin.task, request_text.ENGLISH, time.time())}"
+    turn = "" if origin.round is None else f", {summary.round_text(origin.round.n, request_text.ENGLISH)}"
+    task = "" if origin.task is None else f"; {summary.task_text(origin.task, request_text.ENGLISH, time.time())}"
     return f"{mask_text(origin.target)}: {call.method} {call.name or ''} {arguments}".rstrip() + turn + task
 
 
@@ -122,23 +130,6 @@ def quote_content(question: Question) -> str:
 def time_left(question: Question, now: float) -> float | None:
     """Return the seconds until nobody waits any more."""
     return None if question.expires is None else max(0.0, question.expires - now)
-
-
-def _list_facts(question: Question, now: float) -> Iterator[str]:
-    yield _KINDS.get(question.kind, question.kind)
-    left = time_left(question, now)
-    if left is not None:
-        yield f"{int(left) // 60}:{int(left) % 60:02d} left"
-    item = question.item
-    if isinstance(item, ReviewItem):
-        yield f"by {item.model or item.provider}"
-        if item.costs is not None:
-            yield f"at worst {_format_cost(item.costs.worst)}"
-    warnings = sum(risk.level == "warning" for risk in item.risks) if item else 0
-    if warnings:
-        yield f"! {warnings} to look at"
-    if not question.waited_for:
-        yield "nobody waits at the moment"
 
 
 def _draw_item(item: AnyItem, layout: Layout) -> Iterator[str]:
@@ -337,8 +328,8 @@ async def list_pending(store: Store, limit: int, after: str | None, *, as_json: 
     elif not questions:
         formats.write_line("Nothing waits for you.")
     else:
-        for row in draw_list(questions, make_layout(), now):
-            formats.write_line(row)
+        for rows in draw_list(questions, make_layout(), now):
+            formats.write_line("\n".join(rows))
     count = await queue.waiting()
     if count > len(questions):
         rest = f"; the next ones: antiphon review list --after {questions[-1].id}" if len(questions) == limit else ""

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from antiphon.cli.commands.review.queue_list import shorten_ids, time_left
+from antiphon.cli.commands.review.queue_list import draw_list, time_left
 from antiphon.cli.options import By, user_name
 from antiphon.cli.output.formats import format_time, is_interactive
 from antiphon.cli.store import StoreOptions, open_chosen_store, ring_for_questions
@@ -47,8 +47,6 @@ _LAST = 20
 """Asks in the list of what was decided: the rest is found by a search, or by ``antiphon audit``."""
 _READING = 1.0
 """Seconds to read records for the history; each look at it reads on."""
-_URGENT = 60.0
-"""Seconds: a question with less time left shows that instead of its age."""
 _AGAIN = 2.0
 """Seconds until another attempt to read a store that could not be read."""
 _LEAST_PAUSE = 0.5
@@ -161,38 +159,16 @@ class ReviewQueue:
     def _rows(self) -> Iterator[str]:
         """Draw the list, as much of it as the terminal has room for, and the keys."""
         layout, words = self._console.layout, self._words
-        groups = summary.groups_of(self._pending)
-        names = shorten_ids([row.id for group in groups for row in group.rows])
-        yield layout.title(words("queue.waiting", n=len(self._pending)) if groups else words("queue.empty"))
-        room, shown = max(4, self._console.tty.rows - _FEET), 0
-        for group in groups:
-            head = list(layout.remark(_describe_group(group, words)))
-            for row in group.rows:
-                rows = [*head, *self._entry(row, names[row.id])]
-                if shown and len(rows) > room:
-                    yield from layout.remark(words("queue.more", n=len(self._pending) - shown))
-                    break
-                yield from rows
-                room, shown, head = room - len(rows), shown + 1, []
-            else:
-                continue
-            break
+        waiting = len(self._pending)
+        yield layout.title(words("queue.waiting", n=waiting) if waiting else words("queue.empty"))
+        room = max(4, self._console.tty.rows - _FEET)
+        for shown, rows in enumerate(draw_list(self._pending, layout, self._clock(), words)):
+            if shown and len(rows) > room:
+                yield from layout.remark(words("queue.more", n=waiting - shown))
+                break
+            yield from rows
+            room -= len(rows)
         yield "  ".join(f"[{key.keys[0]}] {label_key(key, words)}" for key in keys_on("queue"))
-
-    def _entry(self, row: summary.Row, name: str) -> Iterator[str]:
-        layout, words, now = self._console.layout, self._words, self._clock()
-        left = None if row.expires is None else row.expires - now
-        when = (
-            summary.format_time_left(left, words)
-            if left is not None and left < _URGENT
-            else summary.format_duration(now - row.created, words)
-        )
-        flags = f"! {row.warnings}" if row.warnings else ""
-        cost = format_dollars(row.worst) if row.worst else ""
-        gone = "" if row.waited_for else words("queue.nobody")
-        facts = "  ".join(filter(None, (words(f"kind.{row.kind}"), when, cost, flags, gone)))
-        yield from layout.labelled(name, facts, "1;36" if not row.warnings else "1;33")
-        yield next(layout.quoted(row.summary, 2))
 
     async def _decide(self, typed: str) -> None:
         """Show the question that was picked, and store what the person decides."""
@@ -314,12 +290,6 @@ async def _run_until(acting: Coroutine[Any, Any, T], ending: Coroutine[Any, Any,
         return False, None
     finally:
         await end_tasks(act, end)
-
-
-def _describe_group(group: summary.Group, words: summary.Texts) -> str:
-    """Say who asks: the server, the call, and the task."""
-    call = group.who.call.partition(" ")[2] or group.who.call or words("who.background")
-    return " · ".join(filter(None, (group.who.name, call, words("who.task") if group.who.task else "")))
 
 
 def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: summary.Texts) -> Iterator[str]:
