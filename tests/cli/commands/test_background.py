@@ -69,6 +69,20 @@ def test_a_task_is_cancelled(cli: Cli, worker: str):
     assert "antiphon tasks list" in missing.err
 
 
+def test_an_id_may_begin_with_a_dash(cli: Cli, worker: str, monkeypatch: pytest.MonkeyPatch):
+    """The server chooses the id, and one of 64 begins so; options may stand before and behind it."""
+    ids = iter(["-yAn-id", "--another", "-OfZ-third"])
+    monkeypatch.setattr("secrets.token_urlsafe", lambda _: next(ids))
+    for title in ("Tides", "Winds", "Moons"):
+        cli("call", worker, "publish", f"title={title}", "--background")
+    assert cli("tasks", "show", "-yAn-id", "--json").code == 0
+    followed = cli("tasks", "follow", "--provider", "echo", "--ano", "--yes")
+    assert (followed.code, followed.out) == (0, "Winds: [echo] May I?\n")
+    assert cli("tasks", "cancel", "--", "-yAn-id").code == 0
+    assert cli("tasks", "cancel", "-OfZ").code == 0
+    assert cli("tasks").out == ""
+
+
 def test_a_call_that_is_answered_at_once_prints_its_result(cli: Cli, worker: str):
     """The server decides."""
     done = cli("call", worker, "quick", "--background")

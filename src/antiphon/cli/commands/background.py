@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
+import click
 from msgspec import structs
 
 from antiphon.cli.commands.call import find_task, forget_task, read_all, show_result
@@ -16,13 +17,26 @@ from antiphon.cli.open_client import open_client
 from antiphon.cli.options import AnswerOptions, Json, Reach
 from antiphon.cli.output.formats import FAILED, print_json, print_list
 from antiphon.cli.output.progress import Teller
-from antiphon.cli.signatures import CommandGroup
+from antiphon.cli.signatures import ClickCommand, CommandGroup
 from antiphon.client.task import TaskHandle
 from antiphon.errors import InvalidParams
 
 commands = CommandGroup(help="List and follow tasks that call --background started. Without a command: list.")
 
 TaskId = Annotated[str, "ID: The task's id, or the beginning of it."]
+
+
+class TaskCommand(ClickCommand):
+    """A command about one task. The id may begin with a dash, because the server has chosen it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Move a word that begins a known id behind ``--``, unless it is an option: click would read it as options."""
+        options = {name for each in self.get_params(ctx) for name in each.opts}
+        dashed = [word for word in args if word.startswith("-") and word not in options]
+        if dashed and "--" not in args:
+            known = [word for word in dashed if any(task.id.startswith(word) for task in read_all())]
+            args = [word for word in args if word not in known] + (["--", *known] if known else [])
+        return super().parse_args(ctx, args)
 
 
 @commands.command("list")
@@ -41,7 +55,7 @@ def list_(*, as_json: Json = False) -> None:
     )
 
 
-@commands.command("show")
+@commands.command("show", cls=TaskCommand)
 async def show_(id: TaskId, *, as_json: Json = False, reach: Reach) -> None:
     """Say what has become of a task."""
     async with _open_task(id, reach, Teller(sys.stderr)) as handle:
@@ -53,7 +67,7 @@ async def show_(id: TaskId, *, as_json: Json = False, reach: Reach) -> None:
                as_json=False, nothing="")  # fmt: skip
 
 
-@commands.command()
+@commands.command(cls=TaskCommand)
 async def follow(id: TaskId, *, as_json: Json = False, answers: AnswerOptions, reach: Reach) -> int:
     """Follow a task to its end and print its result.
 
@@ -72,7 +86,7 @@ async def follow(id: TaskId, *, as_json: Json = False, answers: AnswerOptions, r
         return FAILED if result.is_error else 0
 
 
-@commands.command()
+@commands.command(cls=TaskCommand)
 async def cancel(id: TaskId, *, reach: Reach) -> None:
     """Ask the server to stop a task."""
     async with _open_task(id, reach, Teller(sys.stderr)) as handle:
