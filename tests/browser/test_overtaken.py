@@ -93,3 +93,19 @@ async def test_of_two_drafts_the_last_is_kept(chromium: Browser):
             await seen.key("e")
             await seen.page.wait_for_selector("[data-editing]")
         assert await seen.page.input_value("textarea[name=text-0-0]") == "One and a half"
+
+
+async def test_news_lead_nobody_away_from_what_they_have_chosen(chromium: Browser):
+    """The first that waits is shown by itself only while nothing else is on its way."""
+    async with desk() as page, visit(chromium, page) as seen:
+        async with Held(seen.page, lambda sent: sent.headers.get("x-part") == "detail") as held:
+            await page.asked(text="First")
+            await held.came.wait()
+            chosen, _ = await page.asked(text="Second")
+            await seen.count(2)
+            await seen.page.click(f"[data-row='{chosen.id}']")
+            await page.asked(text="Third")
+            await seen.count(3)
+            held.go.set()
+            await seen.page.wait_for_selector("#detail[data-id]:not([inert])")
+        assert await seen.page.get_attribute("#detail", "data-id") == chosen.id

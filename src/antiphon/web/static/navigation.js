@@ -50,10 +50,11 @@ export function shown() {
   prepare();
 }
 
-// Where there is room beside the queue, the first that waits is shown without being asked for.
+// Where there is room beside the queue, the first that waits is shown without being asked for; not if somebody is on the
+// way elsewhere.
 export function first() {
   const path = rows()[0]?.pathname;
-  if (!path || path === underway || !document.querySelector(".two.alone > .empty")) return;
+  if (!path || underway !== null || !document.querySelector(".two.alone > .empty")) return;
   if (matchMedia("(min-width: 60rem)").matches) go(path, { replace: true, focus: false });
 }
 
@@ -117,6 +118,7 @@ export async function go(path, { push = true, replace = false, focus = true } = 
     else if (push) history.pushState(null, "", path);
     drawn = location.pathname + location.search;
     draw(page, inside && page.getElementById("detail"));
+    underway = null;
     shown();
     if (focus) (view().querySelector("#detail:not(.empty) h1, h1") || view()).focus({ preventScroll: true });
     scrollTo(0, 0);
