@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,9 +14,10 @@ from playwright.async_api import Browser, Page
 
 from antiphon.host import Approve, Terms, digest
 from antiphon.host.config.toml_files import load_config
+from antiphon.host.review.question import Question
 from antiphon.wire.elicitation import ElicitRequestParams
 from tests.browser.pictures import CONFIG
-from tests.browser.visits import visit
+from tests.browser.visits import ARMED, Visit, visit
 from tests.host.asks import origin, request
 from tests.web.pages import Desk, desk
 
@@ -64,29 +68,62 @@ async def happened(page: Desk) -> None:
     await page.queue.block("url:0123456789abcdef", "https://elsewhere.example/mcp", by="Ada")
 
 
+# Drawn to its end: the fonts are there, nothing is being left, and no button waits to be armed.
+SETTLED = """() => document.body.dataset.ready && document.fonts.status === "loaded"
+    && !document.querySelector("#view [aria-busy], #view [inert], #view [data-arming][aria-disabled]")"""
+
+
 async def faults(page: Page) -> list[str]:
     """Run axe-core, and list its findings; and what is pressed and has less than 24 pixels (links in a text aside)."""
+    await page.wait_for_function(SETTLED)
     # The last argument of evaluate must not be returned: the library is an object that cannot be sent.
     await page.evaluate(f"{AXE.read_text()}; undefined")
-    found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then(found => found.violations)")
     small = await page.evaluate(SMALL)
-    return [f"{one['id']}: {node['html'][:120]}" for one in found["violations"] for node in one["nodes"]] + small
+    return [f"{one['id']}: {node['html'][:120]}" for one in found for node in one["nodes"]] + small
 
 
-@pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
-@pytest.mark.parametrize("width", [390, 768, 1440])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_no_fault(chromium: Browser, scheme: str, width: int, locale: str, tmp_path: Path):
-    """In the queue, a request, its edit and preview, a form, and every other view; light and dark, wide and narrow."""
-    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}, "locale": locale}
+@dataclass(frozen=True)
+class Look:
+    """How a view is looked at."""
+
+    scheme: str
+    width: int
+    locale: str
+
+    def visit(self, chromium: Browser, page: Desk) -> AbstractAsyncContextManager[Visit]:
+        """Open the page in such a browser."""
+        size = {"width": self.width, "height": 900}
+        return visit(chromium, page, color_scheme=self.scheme, viewport=size, locale=self.locale)
+
+
+LOOKS = [
+    pytest.param(Look(scheme, width, locale), id=f"{scheme}-{width}-{locale}")
+    for scheme in ["light", "dark"]
+    for width in [390, 768, 1440]
+    for locale in ["en-GB", "zh-CN"]
+]
+
+
+@asynccontextmanager
+async def prepared(tmp_path: Path) -> AsyncIterator[tuple[Desk, Question]]:
+    """Have a desk with a past, with models, and with a question and a form that wait."""
     file = tmp_path / "antiphon.toml"
     file.write_text(CONFIG)
-    async with desk(config=load_config({}, file=file)) as page, visit(chromium, page, **options) as seen:
+    async with desk(config=load_config({}, file=file)) as page:
         await happened(page)
         question, _ = await page.asked(system_prompt="Be brief \u202e", max_tokens=9_000)
-        form = asyncio.create_task(page.host.elicit(FORM, origin("f")))
-        page.tasks.append(form)
+        page.tasks.append(asyncio.create_task(page.host.elicit(FORM, origin("f"))))
+        yield page, question
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_axe_finds_no_fault_in_a_request(chromium: Browser, look: Look, tmp_path: Path):
+    """The queue, a request, its edit and preview have none; light and dark, wide and narrow."""
+    async with prepared(tmp_path) as (page, question), look.visit(chromium, page) as seen:
         await seen.count(2)
+        if look.width >= 960:
+            await seen.page.wait_for_selector(ARMED)
         assert await faults(seen.page) == []
         await seen.open(question.id)
         landmarks = await seen.page.eval_on_selector_all(LANDMARKS, NAMES)
@@ -97,24 +134,30 @@ async def test_axe_finds_no_fault(chromium: Browser, scheme: str, width: int, lo
         await seen.page.click("[data-edit]")
         await seen.page.fill("textarea[name=system]", "Be long")
         await seen.page.click("[data-preview] button.primary")
-        await seen.page.wait_for_selector("#preview [data-arming]:not([aria-disabled])")
+        await seen.page.wait_for_selector("#preview [data-arming]")
         assert await faults(seen.page) == []
-        await seen.page.click("nav [href='/']")
-        url = asyncio.create_task(
-            page.host.elicit(ElicitRequestParams.visit("Pay?", "https://pay.example"), origin("u"))
-        )
-        page.tasks.append(url)
-        await seen.page.click("[data-row] >> text=Pay?")
-        await seen.page.wait_for_selector("#detail[data-kind=elicitation] [data-arming]:not([aria-disabled])")
-        assert await faults(seen.page) == []
-        await seen.page.click("nav [href='/']")
-        await seen.page.click("[data-row] >> text=Your details")
-        await seen.page.wait_for_selector("#detail[data-kind=elicitation] [data-arming]:not([aria-disabled])")
-        assert await faults(seen.page) == []
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_axe_finds_no_fault_in_what_a_server_asks_a_person(chromium: Browser, look: Look, tmp_path: Path):
+    """An address to open and a form have none."""
+    async with prepared(tmp_path) as (page, _), look.visit(chromium, page) as seen:
+        url = page.host.elicit(ElicitRequestParams.visit("Pay?", "https://pay.example"), origin("u"))
+        page.tasks.append(asyncio.create_task(url))
+        await seen.count(3)
+        for summary in ["Pay?", "Your details"]:
+            await seen.page.click(f"[data-row] >> text={summary}")
+            await seen.page.wait_for_selector(f"#detail[data-kind=elicitation]:not([inert]) >> text={summary}")
+            assert await faults(seen.page) == []
+            await seen.page.click("nav [href='/']")
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_axe_finds_no_fault_in_the_other_views(chromium: Browser, look: Look, tmp_path: Path):
+    """The past, what is allowed and spent, the models, the servers, the settings, and several at once have none."""
+    async with prepared(tmp_path) as (page, question), look.visit(chromium, page) as seen:
         for path in [*PAGES, "/history/1", "/models", "/servers", f"/alike/{question.id}"]:
             await seen.page.goto(page.running.origin + path)
-            await seen.page.wait_for_selector("body[data-ready]")
-            await seen.page.wait_for_function("() => !document.querySelector('[data-arming][aria-disabled]')")
             assert await faults(seen.page) == [], path
 
 
