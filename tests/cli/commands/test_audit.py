@@ -101,8 +101,8 @@ async def test_what_became_of_an_answer_is_said_with_its_ask(tmp_path: Path, aud
     await asked
     untold = (await store.head()).seq
     await store.aclose()
-    assert audit("show", str(over)).err == "The answer was handed over to the server.\n"
-    assert audit("show", str(late)).err == "The answer came too late: the connection was gone.\n"
+    assert audit("show", str(over)).err == "Handed over to the server.\n"
+    assert audit("show", str(late)).err == "Too late: it did not reach the server. The connection had closed.\n"
     assert audit("show", str(untold)).err == ""
     assert audit("show", str(late), "--json").err == ""
 

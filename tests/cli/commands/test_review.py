@@ -186,7 +186,7 @@ async def test_a_call_waits_for_another_terminal(cli: Cli, tmp_path: Path):
     assert (await call.communicate())[0] == b"echo: [echo] Describe hat\n"
     watch.send_signal(signal.SIGINT)
     await watch.communicate()
-    assert "and handed over to the server" in in_process("review", "show", come["id"], "--store", place).out
+    assert "Handed over to the server." in in_process("review", "show", come["id"], "--store", place).out
 
 
 async def test_the_second_is_told_who_was_first(desk: Waiting):

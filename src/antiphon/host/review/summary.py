@@ -117,7 +117,7 @@ def outcome_text(outcome: Outcome, words: Texts) -> str:
     """Say what became of a decision, as far as it is known."""
     why = f"outcome.why.{outcome.why}"
     said = words(f"outcome.{outcome.became}")
-    return f"{said} {words(why)}" if outcome.why and words.has(why) else said
+    return f"{said} {words(why) if words.has(why) else f'({outcome.why})'}" if outcome.why else said
 
 
 def _new_texts(item: ReviewItem) -> Iterator[str]:

@@ -16,7 +16,6 @@ from typing import Literal
 import msgspec
 
 from antiphon.cli.arguments import read_input
-from antiphon.cli.commands.review.queue_list import LATE
 from antiphon.cli.output.formats import Failed, format_time, is_terminal, print_json, print_list, write_line
 from antiphon.errors import ConfigError
 from antiphon.host.audit import csv_lines, json_lines, make_log_request, ocsf_lines, otel_lines
@@ -24,6 +23,8 @@ from antiphon.host.budget import format_dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.history import count_tokens, sum_up_rows
 from antiphon.host.review.notify import post_json
+from antiphon.host.review.question import Outcome
+from antiphon.host.review.summary import load_texts, outcome_text
 from antiphon.host.store import Store
 from antiphon.host.store import ask_rows as gathering
 from antiphon.host.store.ask_rows import SpentRow
@@ -98,11 +99,7 @@ def describe_outcome(records: list[NamedRecord]) -> str:
     asks: dict[gathering.AskKey, gathering.AskRow] = {}
     gathering.gather_rows(asks, (gathering.NumberedRecord(placed.seq, placed.record) for placed in records))
     arrival = next((row.arrival for row in asks.values()), None)
-    if arrival is None:
-        return ""
-    if arrival.became == "handed-over":
-        return "The answer was handed over to the server."
-    return f"The answer came too late: {inert_line(LATE.get(arrival.why, arrival.why))}."
+    return "" if arrival is None else outcome_text(Outcome(became=arrival.became, why=arrival.why), load_texts("en"))
 
 
 def decode_entry(entry: Entry) -> NamedRecord:

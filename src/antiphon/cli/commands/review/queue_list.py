@@ -25,7 +25,7 @@ from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.models.selection import Candidate, Selection, read_selection
 from antiphon.host.review import summary
-from antiphon.host.review.question import Outcome, Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AnyItem, Queue
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.store.base import ReviewState, Store
@@ -252,7 +252,8 @@ def explain_lateness(question: Question) -> str:
     if question.state == "held":
         return f"{question.id}: already decided by {question.by or 'somebody'}, who can still undo it"
     if question.state in ("decided", "done"):
-        return f"{question.id}: already decided by {question.by or 'somebody'}{_describe_outcome(question)}"
+        became = "" if question.outcome is None else f". {summary.outcome_text(question.outcome, ENGLISH)}"
+        return f"{question.id}: already decided by {question.by or 'somebody'}{became}"
     if question.outcome is not None and question.outcome.became == "blocked":
         return f"{question.id}: was withdrawn, its server is blocked"
     if question.outcome is not None and question.outcome.became == "taken":
@@ -271,27 +272,6 @@ def is_named_as_listed(question: Question, ids: Sequence[str]) -> bool:
     """Return whether a question was named with as many digits of its hash as ``format_listed_id`` returns."""
     named = (id.lower().partition(":") for id in ids)
     return any(question.id.startswith(id) and len(hash) >= _HASH for id, _, hash in named if id)
-
-
-def _describe_outcome(question: Question) -> str:
-    match question.outcome:
-        case Outcome(became="handed-over"):
-            return ", and handed over to the server"
-        case Outcome(became="late", why=why):
-            return f", but too late: {LATE.get(why, why)}"
-        case Outcome(became="failed", why=why):
-            return f", but no answer came of it ({why})"
-        case _:
-            return ""
-
-
-LATE = {
-    "cancelled": "nobody waited for the answer any more",
-    "call-gone": "the server no longer knew the call",
-    "deadline": "the time of the call was up",
-    "closed": "the connection was gone",
-}
-"""Why an answer came too late, in words."""
 
 
 def shorten_ids(ids: Collection[str]) -> dict[str, str]:
