@@ -91,7 +91,7 @@ class PrincipalGroup:
         """Until when lists wait for these, in the event loop's time."""
         self._made: ServerCatalogue | None = None
         self._is_shown = False
-        self.watches = Watches(self, updated)
+        self.watches = Watches(self._find_reader, updated)
         """The resources that the clients subscribe to."""
         self.tasks = TasksBehind(terms, answered_here=answerers().by_host, told=told)
         """The tasks of the clients."""
@@ -179,6 +179,9 @@ class PrincipalGroup:
             why = self.catalogue.refusal(uri)
             raise ResourceNotFound(f"Resource not found: {uri}{why}", data={"uri": uri})
         return server
+
+    async def _find_reader(self, uri: str) -> Upstream:
+        return self.upstreams[await self.reader(uri)]
 
     async def skill_file(self, uri: str) -> tuple[str, str, str]:
         """Return the server of a skill's file, its word in URIs, and its own URI of the file.

@@ -7,9 +7,8 @@ knows the clients. Sources: 2025-11-25 server/resources, Subscriptions; 2026-07-
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 from antiphon.errors import AntiphonError, InternalError, InvalidRequest, PeerError
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
@@ -20,19 +19,6 @@ MAX_WATCHED = 1_000
 
 _AGAIN = 5.0
 """Seconds until the gateway subscribes again after a server has ended, or has ended the subscription."""
-
-
-class ResourceOwners(Protocol):
-    """Finds the server of a resource; a ``Group``."""
-
-    @property
-    def upstreams(self) -> Mapping[str, Upstream]:
-        """The servers by name."""
-        ...
-
-    async def reader(self, uri: str) -> str:
-        """Return the server that a resource is read from; raises ``ResourceNotFound``."""
-        ...
 
 
 class _Watch:
@@ -48,11 +34,12 @@ class _Watch:
 class Watches:
     """The resources that the clients of one group subscribe to.
 
-    ``told``: called with the URI of a resource that has changed.
+    ``find``: returns the server that a resource is read from; raises ``ResourceNotFound``. ``told``: called with the
+    URI of a resource that has changed.
     """
 
-    def __init__(self, group: ResourceOwners, told: Callable[[str], object]) -> None:
-        self._group = group
+    def __init__(self, find: Callable[[str], Awaitable[Upstream]], told: Callable[[str], object]) -> None:
+        self._find = find
         self._told = told
         self._watches: dict[str, _Watch] = {}
 
@@ -74,7 +61,7 @@ class Watches:
         if watch is None:
             if len(self._watches) >= MAX_WATCHED:
                 raise InvalidRequest(f"Too many subscriptions: {MAX_WATCHED} are allowed")
-            await self._group.reader(uri)
+            await self._find(uri)
             watch = self._watches.get(uri) or self._begin(uri)
         watch.holds += 1
         try:
@@ -127,10 +114,10 @@ class Watches:
             await asyncio.sleep(_AGAIN)
 
     async def _listen(self, uri: str, begun: asyncio.Future[None]) -> None:
-        server = await self._group.reader(uri)
-        async with self._group.upstreams[server].running() as client, client.listen(uris=[uri]) as changes:
+        server = await self._find(uri)
+        async with server.running() as client, client.listen(uris=[uri]) as changes:
             if uri not in (changes.honoured.resource_subscriptions or ()):
-                raise InvalidRequest(f"The server {server!r} reports no changes of {uri}")
+                raise InvalidRequest(f"The server {server.name!r} reports no changes of {uri}")
             if begun.done():
                 # It may have changed while there was no subscription.
                 self._told(uri)
