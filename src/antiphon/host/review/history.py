@@ -15,10 +15,9 @@ import msgspec
 from antiphon.host.audit import Audit, day_of
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.review.diff import DiffLine, compare_requests, format_json
-from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import ReviewItem
-from antiphon.host.review.shown import Shown, collect_shown
+from antiphon.host.review.shown import Shown, show_item
 from antiphon.host.store.ask_rows import AskRow, Ending, NumberedRecord, Sought, SpentRow, decode_records
 from antiphon.host.store.base import Balance, Store
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -140,24 +139,13 @@ def _show_kept(
     received: CreateMessageRequestParams,
     sent: CreateMessageRequestParams,
     answer: CreateMessageResult | None,
-) -> Shown | None:
+) -> Shown:
     """Show what was kept in the form in which it is decided."""
     origin = Origin(id=row.ask, identity=row.identity, target=row.server)
     item = ReviewItem(
         origin=origin, params=sent, received=received, provider="", choices=frozenset(), risks=(), result=answer
     )
-    question = Question(
-        id="",
-        kind="request" if answer is None else "response",
-        group="",
-        identity=row.identity,
-        created=row.at,
-        expires=None,
-        state="done",
-        waited_for=False,
-        item=item,
-    )
-    return collect_shown(question)
+    return show_item(item, "request" if answer is None else "response")
 
 
 def _list_texts(kept: Mapping[str, str | None], steps: set[str]) -> tuple[tuple[str, str], ...]:

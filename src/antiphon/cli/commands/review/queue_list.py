@@ -358,24 +358,13 @@ def _write_question(question: Question, now: float, *, as_json: bool) -> None:
     formats.write_line("\t".join(map(inert_line, cells)))
 
 
+_MEMBERS = ("id", "kind", "state", "group", "identity", "created", "expires", "waited_for", "by", "decided", "hash")
+"""Members of a question in its JSON."""
+
+
 def _summarize_question(question: Question, now: float) -> dict[str, Any]:
     item = question.item
-    summary: dict[str, Any] = {
-        name: getattr(question, name)
-        for name in (
-            "id",
-            "kind",
-            "state",
-            "group",
-            "identity",
-            "created",
-            "expires",
-            "waited_for",
-            "by",
-            "decided",
-            "hash",
-        )
-    }
+    summary: dict[str, Any] = {name: getattr(question, name) for name in _MEMBERS}
     summary["left"] = time_left(question, now)
     if item is not None:
         origin = item.origin
