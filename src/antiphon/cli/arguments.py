@@ -6,8 +6,10 @@ of the type that the input schema of a tool has; the server validates the values
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -147,13 +149,11 @@ def _convert_value(key: str, text: str, wanted: Schema | None, root: Schema) -> 
     types = _list_types(wanted, root)
     if not types:
         return _guess_value(text)
-    problem = ""
-    for kind in sorted(types, key=_ORDER.index):
-        try:
-            return _READERS[kind](text, wanted, root)
-        except ValueError as error:
-            problem = str(error)
-    raise ConfigError(f"{key}={text}: {problem}")
+    readers = [reader for kind, reader in _READERS.items() if kind in types]
+    for read, _ in readers:
+        with contextlib.suppress(ValueError, click.BadParameter):
+            return read(text, wanted, root)
+    raise ConfigError(f"{key}={text}: {readers[-1][1]} is needed")
 
 
 def _list_types(wanted: Schema, root: Schema, depth: int = 0) -> set[str]:
@@ -178,37 +178,17 @@ def _guess_value(text: str) -> object:
         return text
 
 
-def _convert_integer(text: str, wanted: Schema, root: Schema) -> object:
-    try:
+def _convert_null(text: str) -> None:
+    if text not in ("null", ""):
+        raise ValueError
+
+
+def _convert_number(text: str) -> int | float:
+    if text.lstrip("+-").isdecimal():
         return int(text)
-    except ValueError:
-        raise ValueError("a whole number is needed") from None
-
-
-def _convert_number(text: str, wanted: Schema, root: Schema) -> object:
-    try:
-        return int(text) if text.lstrip("+-").isdecimal() else _check_finite(float(text))
-    except ValueError:
-        raise ValueError("a number is needed") from None
-
-
-def _check_finite(value: float) -> float:
-    if value - value != 0:
-        raise ValueError("a finite number is needed")
+    if not math.isfinite(value := float(text)):
+        raise ValueError
     return value
-
-
-def _convert_boolean(text: str, wanted: Schema, root: Schema) -> object:
-    try:
-        return click.BOOL.convert(text, None, None)
-    except click.BadParameter:
-        raise ValueError("true or false is needed") from None
-
-
-def _convert_null(text: str, wanted: Schema, root: Schema) -> object:
-    if text in ("null", ""):
-        return None
-    raise ValueError("null is needed")
 
 
 def _convert_array(text: str, wanted: Schema, root: Schema) -> object:
@@ -221,35 +201,17 @@ def _convert_array(text: str, wanted: Schema, root: Schema) -> object:
     return [_convert_value("element", text, element, root)]
 
 
-def _convert_mapping(text: str, wanted: Schema, root: Schema) -> object:
-    value = _guess_value(text)
-    if not isinstance(value, dict):
-        raise ValueError("a JSON object is needed")
-    return cast("dict[str, object]", value)
-
-
-def _any_json(text: str, wanted: Schema, root: Schema) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise ValueError("a JSON value is needed") from None
-
-
-def _convert_text(text: str, wanted: Schema, root: Schema) -> object:
-    return text
-
-
-_ORDER = ("null", "integer", "number", "boolean", "object", "array", "json", "string")
-_READERS: dict[str, Callable[[str, Schema, Schema], object]] = {
-    "null": _convert_null,
-    "integer": _convert_integer,
-    "number": _convert_number,
-    "boolean": _convert_boolean,
-    "object": _convert_mapping,
-    "array": _convert_array,
-    "json": _any_json,
-    "string": _convert_text,
+_READERS: Mapping[str, tuple[Callable[[str, Schema, Schema], object], str]] = {
+    "null": (lambda text, _wanted, _root: _convert_null(text), "null"),
+    "integer": (lambda text, _wanted, _root: int(text), "a whole number"),
+    "number": (lambda text, _wanted, _root: _convert_number(text), "a number"),
+    "boolean": (lambda text, _wanted, _root: click.BOOL.convert(text, None, None), "true or false"),
+    "object": (lambda text, _wanted, _root: msgspec.json.decode(text, type=dict[str, Any]), "a JSON object"),
+    "array": (_convert_array, "a list"),
+    "json": (lambda text, _wanted, _root: json.loads(text), "a JSON value"),
+    "string": (lambda text, _wanted, _root: text, "a text"),
 }
+"""By type, in the order in which they are tried: what converts a text, and what it needs."""
 
 
 Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
