@@ -230,7 +230,7 @@ async def export_records(
     store: Store, form: Format, output: Path | None, position: ExportPosition, *, follow: bool
 ) -> None:
     """Write the records behind a position, and with ``follow`` those that come."""
-    with _append_lines(output) if follow or position.seq else _open_output(output) as write:
+    with _open_output(output, append=follow or position.seq > 0) as write:
         async for page in _read_pages(store, position, follow=follow):
             try:
                 lines = list(csv_lines(page, heading=position.seq == 0) if form == "csv" else _LINES[form](page))
@@ -282,27 +282,17 @@ async def _read_pages(store: Store, position: ExportPosition, *, follow: bool) -
 
 
 @contextmanager
-def _append_lines(output: Path | None) -> Generator[Callable[[str], object]]:
+def _open_output(output: Path | None, *, append: bool) -> Generator[Callable[[str], object]]:
     if output is None or str(output) == "-":
         yield _print_line
         return
-    with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab", buffering=0) as file:
-        yield lambda line: file.write(line.encode())
-
-
-@contextmanager
-def _open_output(output: Path | None) -> Generator[Callable[[str], object]]:
-    if output is None or str(output) == "-":
-        yield _print_line
-        return
-    with open_replacement(output) as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    opened = os.fdopen(os.open(output, flags, 0o600), "ab", buffering=0) if append else open_replacement(output)
+    with opened as file:
         yield lambda line: file.write(line.encode())
 
 
 def _print_line(line: str) -> None:
     """Print a line unchanged into a pipe; on a terminal, control characters are marked."""
     text = line.rstrip("\r\n")
-    if not is_terminal():
-        write_line(text)
-    else:
-        write_line(inert_line(text))
+    write_line(inert_line(text) if is_terminal() else text)
