@@ -4,14 +4,15 @@ Pure: owns prices, estimates, caps, the names of accounts, and how money is writ
 where a reservation is one conditional update, so that concurrent requests never overspend together.
 
 Tokens of a text are estimated for any model, by script, too many rather than too few. Vendors' tokenizers are mostly
-not available, and each vocabulary would take megabytes. The table holds the counts of those that are available
-(``benchmarks/tokens.py`` measures them).
+not available, and each vocabulary would take megabytes. ``token_groups.toml`` holds what those that are available
+count (``benchmarks/tokens.py`` measures them).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
+from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
@@ -224,44 +225,26 @@ def format_dollars(money: int, *, rounding: Literal["up", "down", "none"] = "up"
     return f"{'-' if money < 0 else ''}${whole:,}.{f'{rest:09d}'.rstrip('0').ljust(2, '0')}"
 
 
-def _make_range(first: int, last: int) -> bytes:
-    return bytes(range(first, last + 1))
+class _CharacterGroup(msgspec.Struct, frozen=True):
+    """Characters that take about as many tokens, as ``token_groups.toml`` has them."""
+
+    leads: tuple[tuple[int, int], ...]
+    tokens: int
 
 
-_TABLE: Mapping[str, tuple[bytes, int]] = {
-    "letters": (b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", 44),
-    "space": (b" ", 44),
-    "digits": (b"0123456789", 100),
-    "signs": (bytes(code for code in range(0x80) if not chr(code).isalnum() and code != 0x20), 82),
-    # A character of UTF-8 is identified by its first byte, so each group takes one pass over the text.
-    "Latin": (_make_range(0xC2, 0xCB), 177),
-    "marks": (_make_range(0xCC, 0xCD), 205),
-    "Greek": (_make_range(0xCE, 0xCF), 134),
-    "Cyrillic": (_make_range(0xD0, 0xD3), 101),
-    "Armenian": (_make_range(0xD4, 0xD5), 269),
-    "Hebrew": (_make_range(0xD6, 0xD7), 121),
-    "Arabic": (_make_range(0xD8, 0xDB), 160),
-    "Syriac": (_make_range(0xDC, 0xDF), 200),
-    "Indic, Thai": (b"\xe0", 311),
-    "Georgian, Burmese, Khmer": (b"\xe1", 311),
-    "symbols": (b"\xe2", 298),
-    "Kana": (b"\xe3", 124),
-    "Han": (_make_range(0xE4, 0xE9), 190),
-    "Hangul": (_make_range(0xEA, 0xED), 183),
-    "wide forms": (_make_range(0xEE, 0xEF), 300),
-    "emoji, rare scripts": (_make_range(0xF0, 0xF4), 400),
+_TABLE = msgspec.toml.decode(
+    Path(__file__).with_name("token_groups.toml").read_bytes(), type=dict[str, _CharacterGroup]
+)
+GROUPS: Mapping[str, bytes] = {
+    name: bytes(code for first, last in group.leads for code in range(first, last + 1))
+    for name, group in _TABLE.items()
 }
-"""By group of characters: first bytes in UTF-8, and tokens per hundred characters. 99.9 % of all windows of 200
-characters do not exceed these, over nine tokenizers: cl100k, o200k, Claude's of 2023, DeepSeek's, two of Qwen,
-Mistral's Tekken and two by SentencePiece. Measured on translations in a hundred languages; where these are too few, and
-for digits and signs, on random characters."""
-GROUPS: Mapping[str, bytes] = {name: leads for name, (leads, _) in _TABLE.items()}
 _MARGIN = 110
 """Per cent, as a margin for tokenizers that are not available."""
 MEASURED = 1024 * 1024
 """Bytes of one request that are counted, which takes a few milliseconds; each further byte counts as a token."""
 _ASCII = tuple(name for name, leads in GROUPS.items() if max(leads) < 0x80)
-_NOT_LEADS = _make_range(0x00, 0xBF)
+_NOT_LEADS = bytes(range(0xC0))
 
 
 def counts_of(text: str) -> dict[str, int]:
@@ -287,5 +270,5 @@ def estimate_tokens(texts: Iterable[str]) -> int:
             rest += size
         else:
             left -= size
-            hundredths += sum(_TABLE[name][1] * count for name, count in counts_of(text).items())
+            hundredths += sum(_TABLE[name].tokens * count for name, count in counts_of(text).items())
     return -(-hundredths * _MARGIN // 10_000) + rest
