@@ -193,10 +193,8 @@ async def call_with_edits(form: DecisionForm, item: review.ToolItem) -> review.E
 def read_filled_form(form: DecisionForm, item: review.ElicitItem) -> ElicitResult:
     """Answer an elicitation: with the values of its form, or not at all."""
     action = form("action")
-    if action == "decline":
-        return ElicitResult(action="decline")
-    if action == "cancel":
-        return ElicitResult(action="cancel")
+    if action in ("decline", "cancel"):
+        return ElicitResult(action=action)
     if action != "accept":
         raise InvalidInput("problem.form")
     if item.params.mode == "url":
@@ -254,21 +252,11 @@ def _read_value(field: Field, name: str, form: DecisionForm) -> ElicitValue | No
         # A checkbox that is not ticked is not sent; a text is taken as typed.
         if field.kind == "boolean" and not field.required and not typed:
             return None
-        if field.kind == "string":
-            return _read_text(field, restore_edited_text(form(name)))
+        if field.kind == "string" and (text := restore_edited_text(form(name))):
+            return check_value(field, text)
         return parse_value(field, form(name))
     except ValueError:
         raise InvalidInput("problem.unfit", title=inert_line(field.title), rule=field) from None
-
-
-def _read_text(field: Field, typed: str) -> ElicitValue | None:
-    return check_value(field, typed) if typed else _leave_out_field(field)
-
-
-def _leave_out_field(field: Field) -> None:
-    """Leave a field out, or refuse if it is required."""
-    if field.required:
-        raise ValueError("a value is needed")
 
 
 JSON = "json"
@@ -379,9 +367,7 @@ def _fits(field: Field, value: object) -> bool:
 def _write_values(field: Field, value: object) -> list[str]:
     if field.format == JSON:
         return [json.dumps(value, ensure_ascii=False)]
-    if isinstance(value, bool):
-        return ["true" if value else "false"]
-    return [str(each) for each in cast("list[object]", value)] if isinstance(value, list) else [str(value)]
+    return msgspec.structs.replace(field, default=cast("ElicitValue", value)).suggestion
 
 
 def _decode_value(field: Field, text: str) -> object:
