@@ -23,7 +23,6 @@ from antiphon.host.config import load_config
 from antiphon.host.config.toml_files import Trust
 from antiphon.host.store import open_store
 from antiphon.machine.files import open_file, open_replacement, read_file, replace_file
-from antiphon.transports.http.client.http_request import client_tls
 
 
 def mode(path: Path) -> int:
@@ -160,7 +159,6 @@ READERS = {
     "request": read_request,
     "argument": lambda path: read_arguments([f"@{path}"], {}),
     "store": _open_store,
-    "certificates": lambda path: client_tls(ca_file=str(path)),
 }
 
 

@@ -38,9 +38,8 @@ class SseClientChannel(ClosedOnce):
 
     is_framed = True
 
-    def __init__(self, session: ClientSession, *, owns_session: bool, where: str) -> None:
+    def __init__(self, session: ClientSession, *, where: str) -> None:
         self._session = session
-        self._owns_session = owns_session
         self._where = where
         self._line: ClientLine | None = None
         self._deliveries = Deliveries()
@@ -56,8 +55,6 @@ class SseClientChannel(ClosedOnce):
         ssl: tls.SSLContext | bool = True,
         proxy: str | None = None,
         trust_env: bool = False,
-        session: ClientSession | None = None,
-        connect_timeout: float = http_request.CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
         access: Credentials | None = None,
         pause: Pause = nullcontext,
@@ -70,21 +67,15 @@ class SseClientChannel(ClosedOnce):
             PeerError: the server let nobody in (401, 403), as for a request.
         """
         target = http_request.check_url(url)
-        own = session is None
-        if own and trust_env:
+        if trust_env:
             target, proxy = await find_surroundings(target, proxy)
-        channel = cls(
-            session or http_request.new_session(ssl=ssl, proxy=proxy, access=access),
-            owns_session=own,
-            where=http_request.show_address(target),
-        )
+        session = http_request.new_session(ssl=ssl, proxy=proxy, access=access)
+        channel = cls(session, where=http_request.show_address(target))
         try:
-            limit = asyncio.timeout(max(_ENDPOINT_TIMEOUT, connect_timeout))
+            limit = asyncio.timeout(_ENDPOINT_TIMEOUT)
 
             def reach(url: URL, pause: Pause) -> http_request.Web:
-                return http_request.Web(
-                    url, channel._session, headers, connect_timeout=connect_timeout, access=access, pause=pause
-                )
+                return http_request.Web(url, session, headers, access=access, pause=pause)
 
             async with limit:
                 opening = reach(target, lambda: both_stopped(pause, limit))
@@ -194,8 +185,7 @@ class SseClientChannel(ClosedOnce):
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
-        if self._owns_session:
-            await self._session.close()
+        await self._session.close()
 
 
 def _read_endpoint(base: URL, named: str) -> URL:

@@ -68,7 +68,6 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
         ssl: tls.SSLContext | bool = True,
         proxy: str | None = None,
         trust_env: bool = False,
-        connect_timeout: float = http_request.CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
         access: error_replies.Credentials | None = None,
         pause: error_replies.Pause = nullcontext,
@@ -99,7 +98,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
             )
 
         try:
-            async with asyncio.timeout(connect_timeout) as limit:
+            async with asyncio.timeout(http_request.CONNECT_TIMEOUT) as limit:
                 socket = await _let_in(
                     http_request.show_address(target), connect, entry, lambda: both_stopped(pause, limit)
                 )
@@ -107,7 +106,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
             await session.close()
             if isinstance(error, error_replies.HttpFailure) and error.code in error_replies.REFUSING:
                 raise error.ended() from None
-            reason = _why_not(error, connect_timeout)
+            reason = _why_not(error)
             if reason is None:
                 raise
             raise ConnectionClosed(
@@ -220,11 +219,11 @@ def _staying_at(origin: URL) -> Any:
     return check
 
 
-def _why_not(error: BaseException, connect_timeout: float) -> str | None:
+def _why_not(error: BaseException) -> str | None:
     if isinstance(error, WSServerHandshakeError):
         return f"it answered HTTP {error.status}{error_replies.suggest_remedy(error.status)}"
     if isinstance(error, TimeoutError):
-        return f"no answer within {connect_timeout:g} s"
+        return f"no answer within {http_request.CONNECT_TIMEOUT:g} s"
     if isinstance(error, error_replies.HttpFailure):
         return error.message
     return http_request.describe_error(error) if isinstance(error, ClientError | OSError) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import web
 
 from antiphon.errors import ConfigError, ConnectionClosed
 from antiphon.transports.http.client.channel import HttpClientChannel
@@ -329,15 +329,6 @@ async def test_the_users_headers_go_with_every_request():
         await channel.close()
     assert {seen.headers["X-Key"] for seen in site.seen} == {"k"}
     assert site.seen[0].headers.getall("Accept") == ["application/json, text/event-stream"]
-
-
-async def test_a_session_of_the_users_is_used_and_left_open():
-    """Who brings an aiohttp session keeps it."""
-    async with serving(legacy()) as site, ClientSession(headers={"X-Mine": "1"}) as session:
-        channel = await opened(site, session=session)
-        await channel.close()
-        assert not session.closed
-    assert site.seen[0].headers["X-Mine"] == "1"
 
 
 @pytest.mark.parametrize("url", ["ftp://x/mcp", "localhost:8000", "http://", "http://u:secret@[bad/"])

@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from yarl import URL
 
-from antiphon.errors import ConfigError
 from antiphon.transports.http.client import http_request as open_files
 from antiphon.transports.http.client.channel import HttpClientChannel
 from antiphon.transports.http.client.error_replies import UNREACHABLE, UNUSABLE
@@ -26,7 +25,6 @@ from antiphon.transports.http.client.http_request import (
     Places,
     are_used_up,
     check_url,
-    client_tls,
     most_at_once,
     same_origin,
     show_address,
@@ -197,15 +195,8 @@ async def test_tls_is_checked_and_its_authorities_can_be_named(certificate):
         assert error["code"] == UNREACHABLE
         assert "certificate" in error["message"].lower()
         assert site.seen == []
-        assert "result" in await reply_from(site.url, ssl=client_tls(ca_file=cert))
-        assert "result" in await reply_from(site.url, ssl=client_tls(ca_file=cert, cert_file=cert, key_file=key))
+        assert "result" in await reply_from(site.url, ssl=ssl.create_default_context(cafile=cert))
         assert "result" in await reply_from(site.url, ssl=False)
-
-
-def test_tls_files_that_cannot_be_used_are_said(tmp_path):
-    """By name."""
-    with pytest.raises(ConfigError, match=r"none\.pem"):
-        client_tls(ca_file=str(tmp_path / "none.pem"))
 
 
 def test_an_address_is_shown_without_secrets():

@@ -32,10 +32,11 @@ def modern(id, method="tools/list", **params):
     return ask(id, method, _meta=MODERN, **params)
 
 
-async def one_reply(answers, frame=None, **options):
+async def one_reply(answers, frame=None, param_headers=None, **options):
     """Send one request to a server that answers so, and return the reply."""
     async with serving(answers) as site:
         channel = await HttpClientChannel.open(site.url, **options)
+        channel.param_headers = param_headers
         try:
             channel.send(frame or ask(7))
             (reply,) = await receive(channel)
@@ -349,9 +350,8 @@ async def test_modern_headers_say_what_the_body_says():
         return result(seen.body["id"])
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(
-            site.url, param_headers=lambda tool, arguments: {"Mcp-Param-X": tool + str(json.loads(arguments)["n"])}
-        )
+        channel = await HttpClientChannel.open(site.url)
+        channel.param_headers = lambda tool, arguments: {"Mcp-Param-X": tool + str(json.loads(arguments)["n"])}
         frames = [
             modern(1, "tools/call", name="add", arguments={"n": 5}),
             modern(2, "resources/read", uri="test://ü"),

@@ -16,12 +16,12 @@ import ssl as tls
 from collections.abc import Awaitable, Mapping
 from contextlib import aclosing, nullcontext
 
-from aiohttp import ClientResponse, ClientSession
+from aiohttp import ClientResponse
 
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http.client.error_replies import Credentials, HttpFailure, Pause, SessionGone
-from antiphon.transports.http.client.http_request import CONNECT_TIMEOUT, Web, check_url, new_session
+from antiphon.transports.http.client.http_request import Web, check_url, new_session
 from antiphon.transports.http.client.line import (
     ClientLine,
     Deliveries,
@@ -52,10 +52,9 @@ class HttpClientChannel(ClosedOnce, Receiving):
     knows the session: then ``closed_error`` is a ``SessionGone``.
     """
 
-    def __init__(self, web: Web, *, owns_session: bool, max_frame: int) -> None:
+    def __init__(self, web: Web, *, max_frame: int) -> None:
         self._line = ClientLine(web, max_frame=max_frame, on_gone=self._session_lost)
         self._inbox = self._line.inbox
-        self._owns_session = owns_session
         self._calls: dict[RequestId, tuple[PostCall, asyncio.Task[None]]] = {}
         self._deliveries = Deliveries()
         self._listening: asyncio.Task[None] | None = None
@@ -70,10 +69,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
         ssl: tls.SSLContext | bool = True,
         proxy: str | None = None,
         trust_env: bool = False,
-        session: ClientSession | None = None,
-        connect_timeout: float = CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
-        param_headers: ParamHeaders | None = None,
         access: Credentials | None = None,
         pause: Pause = nullcontext,
     ) -> HttpClientChannel:
@@ -82,16 +78,11 @@ class HttpClientChannel(ClosedOnce, Receiving):
         Args:
             url: the endpoint, http or https; ``user:password@`` becomes basic authentication, and is never shown.
             headers: sent with every request, except those that the protocol defines.
-            ssl: TLS settings (``http_request.client_tls`` makes them); ``False`` accepts any certificate.
+            ssl: TLS settings; ``False`` accepts any certificate.
             proxy: URL of an HTTP proxy.
             trust_env: take proxies from the environment (``HTTPS_PROXY`` ...) and credentials from ``.netrc``, read
                 once now.
-            session: an aiohttp session to use instead of one made here; it then decides ``ssl``, ``proxy`` and
-                ``trust_env``, and the caller closes it.
-            connect_timeout: seconds to connect. Everything else is bounded by the deadline of the call.
             max_frame: bytes of the largest message accepted.
-            param_headers: returns the ``Mcp-Param-*`` headers of a modern call; may be set later as
-                ``channel.param_headers``.
             access: obtains and sends credentials if the server asks for them.
             pause: entered while a person signs in, so that deadlines are stopped.
 
@@ -99,19 +90,14 @@ class HttpClientChannel(ClosedOnce, Receiving):
             ConfigError: the address or a header cannot be used.
         """
         target = check_url(url)
-        own = session is None
-        if own and trust_env:
+        if trust_env:
             target, proxy = await find_surroundings(target, proxy)
-        web_session = session or new_session(ssl=ssl, proxy=proxy, access=access)
+        session = new_session(ssl=ssl, proxy=proxy, access=access)
         try:
-            web = Web(target, web_session, headers, connect_timeout=connect_timeout, access=access, pause=pause)
+            return cls(Web(target, session, headers, access=access, pause=pause), max_frame=max_frame)
         except BaseException:
-            if own:
-                await web_session.close()
+            await session.close()
             raise
-        channel = cls(web, owns_session=own, max_frame=max_frame)
-        channel.param_headers = param_headers
-        return channel
 
     @property
     def session_id(self) -> str | None:
@@ -229,8 +215,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._line.session_id is not None and not self._line.is_gone:
             await self._end_session()
-        if self._owns_session:
-            await self._line.web.session.close()
+        await self._line.web.session.close()
 
     async def _end_session(self) -> None:
         """Tell the server that the session is over, ignoring its answer."""

@@ -16,7 +16,6 @@ import ssl as tls
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from io import BytesIO
-from pathlib import Path
 from types import CoroutineType
 from typing import Any
 
@@ -100,27 +99,6 @@ def same_origin(one: URL, other: URL) -> bool:
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
-def client_tls(
-    *, ca_file: str | None = None, cert_file: str | None = None, key_file: str | None = None
-) -> tls.SSLContext:
-    """Make the TLS settings of a client: trusted authorities (the system's by default), and its own certificate.
-
-    Raises:
-        ConfigError: a file cannot be used.
-    """
-    for each in (ca_file, cert_file, key_file):
-        if each is not None and not Path(each).is_file():
-            # The library would wait for the other end of a pipe.
-            raise ConfigError(f"cannot use the TLS files {each}: no such file")
-    try:
-        context = tls.create_default_context(cafile=ca_file)
-        if cert_file is not None:
-            context.load_cert_chain(cert_file, key_file)
-    except OSError as error:
-        raise ConfigError(f"cannot use the TLS files {ca_file or cert_file}: {error}") from None
-    return context
-
-
 def new_session(
     *,
     ssl: tls.SSLContext | bool = True,
@@ -158,7 +136,6 @@ class Web:
         url: where they are sent.
         session: the aiohttp session that sends them.
         headers: those of the user; headers of a single request take precedence.
-        connect_timeout: seconds to connect, 10 by default.
         access: obtains and sends credentials if the server asks for them.
         pause: entered while a person signs in, so that deadlines are stopped.
 
@@ -172,14 +149,13 @@ class Web:
         session: aiohttp.ClientSession,
         headers: Mapping[str, str] | None = None,
         *,
-        connect_timeout: float = CONNECT_TIMEOUT,
         access: Credentials | None = None,
         pause: Pause = nullcontext,
     ) -> None:
         self.url = url
         """Where requests are sent; a redirect within the origin changes it."""
         self.session = session
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout)
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
         self._headers = check_headers(headers or {})
         self._access = access
         self._pause = pause
@@ -196,13 +172,7 @@ class Web:
         return show_address(self.url)
 
     def request(
-        self,
-        method: str,
-        headers: Mapping[str, str],
-        data: bytes | None = None,
-        *,
-        url: URL | None = None,
-        ask: bool = False,
+        self, method: str, headers: Mapping[str, str], data: bytes | None = None, *, ask: bool = False
     ) -> CoroutineType[Any, Any, aiohttp.ClientResponse]:
         """Make a request and return the response when its head has arrived; the caller releases it. Await it at once.
 
@@ -213,21 +183,14 @@ class Web:
                 (``UNUSABLE``), or the server refused our credentials and more is known than the status.
         """
         if self._access is None:
-            return self._follow_redirects(method, headers, data, url)
-        return self._admit_caller(self._access.begin(), method, headers, data, url, ask=ask)
+            return self._follow_redirects(method, headers, data)
+        return self._admit_caller(self._access.begin(), method, headers, data, ask=ask)
 
     async def _admit_caller(
-        self,
-        entry: RequestCredentials,
-        method: str,
-        headers: Mapping[str, str],
-        data: bytes | None,
-        url: URL | None,
-        *,
-        ask: bool,
+        self, entry: RequestCredentials, method: str, headers: Mapping[str, str], data: bytes | None, *, ask: bool
     ) -> aiohttp.ClientResponse:
         while True:
-            response = await self._follow_redirects(method, headers, data, url, entry)
+            response = await self._follow_redirects(method, headers, data, entry)
             entry.answered(response.headers)
             if response.status not in REFUSING or not await self._let_in(entry, response, ask=ask):
                 return response
@@ -266,14 +229,9 @@ class Web:
             raise HttpFailure(UNUSABLE, f"no request was sent to {self.where}: {error}") from None
 
     async def _follow_redirects(
-        self,
-        method: str,
-        headers: Mapping[str, str],
-        data: bytes | None,
-        url: URL | None,
-        entry: RequestCredentials | None = None,
+        self, method: str, headers: Mapping[str, str], data: bytes | None, entry: RequestCredentials | None = None
     ) -> aiohttp.ClientResponse:
-        target = url or self.url
+        target = self.url
         for _ in range(_MAX_REDIRECTS):
             sent = {**self._headers, **headers}
             if entry is not None:
@@ -286,8 +244,7 @@ class Web:
                 target = _find_redirect(response, target, safe=method == "GET")
             finally:
                 response.release()
-            if url is None:
-                self.url = target
+            self.url = target
         raise HttpFailure(UNUSABLE, f"{self.where} redirects more than {_MAX_REDIRECTS} times")
 
     async def _once(
