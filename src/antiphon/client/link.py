@@ -271,15 +271,13 @@ class ServerLink:
                 await asyncio.sleep(pause)
         raise AssertionError("the last attempt has returned or raised")
 
-    def _may_repeat(self, args: tuple[object, ...]) -> bool:
-        """Return whether a call may be carried out twice; the next step of a call by hand may not."""
-        return not isinstance(args[0], PendingRound) and may_repeat(*_get_subject(args), self._settings.tools)
-
     def _is_worth_another(self, error: PeerError | ConnectionClosed, args: tuple[object, ...]) -> bool:
         if isinstance(error, PeerError):
             return has_session_gone(error)
-        # If the owner has closed the client, nothing must be opened again.
-        return self._calls is not None and self._may_repeat(args)
+        # If the owner has closed the client, nothing must be opened again. The next step of a call by hand may not be
+        # carried out twice.
+        is_by_hand = isinstance(args[0], PendingRound)
+        return self._calls is not None and not is_by_hand and may_repeat(*_get_subject(args), self._settings.tools)
 
     def _note_level(self, args: tuple[object, ...]) -> None:
         # ``isinstance`` takes six times as long to say that something is not a struct of a class.
@@ -334,7 +332,7 @@ class ServerLink:
             await self._leave()
             raise failure from None
         except ConnectionClosed as error:
-            cause = self._cause()
+            cause = _failure_of(self._opened)
             await self._leave()
             raise cause or error from None
         except BaseException:
@@ -356,7 +354,7 @@ class ServerLink:
                 peer.waiting.resume(waiters)
 
     async def _reach(self, *, oldest: bool = False) -> Peer:
-        if (cause := self._cause()) is not None:
+        if (cause := _failure_of(self._opened)) is not None:
             # A server in memory has failed: starting it again would hide the reason.
             raise cause
         await self._leave()
@@ -423,10 +421,6 @@ class ServerLink:
             text += "; its output names an address: if it serves HTTP, that is the target"
         return CallTimeout(f"{text}\n--- stderr of the server ---\n{said}" if said else text)
 
-    def _cause(self) -> BaseException | None:
-        """Return the exception that ended a server in memory; the channel only knows that the server is gone."""
-        return _failure_of(self._opened)
-
 
 class LinkWithMiddleware(ServerLink):
     """A link whose calls pass through middleware: once each, also if the call is repeated.
@@ -466,6 +460,7 @@ class LinkWithMiddleware(ServerLink):
 
 
 def _failure_of(opened: targets.Opened | None) -> BaseException | None:
+    """Return the exception that ended a server in memory; the channel only knows that the server is gone."""
     serving = opened.serving if opened is not None else None
     if serving is None or not serving.done() or serving.cancelled():
         return None

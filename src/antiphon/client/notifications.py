@@ -246,14 +246,10 @@ class Listening:
         Args:
             change: what changed.
         """
-        if self._wants(change):
+        is_resource = change.kind == "resource"
+        if change.uri in self.uris if is_resource else getattr(self._wanted, f"{change.kind}_list_changed"):
             self._changes.append(change)
             self._news.set()
-
-    def _wants(self, change: Change) -> bool:
-        if change.kind == "resource":
-            return change.uri in self.uris
-        return bool(getattr(self._wanted, f"{change.kind}_list_changed"))
 
     def acknowledged(self, honoured: subscriptions.SubscriptionFilter) -> None:
         """Note what the server agreed to send.

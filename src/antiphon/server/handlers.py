@@ -18,7 +18,7 @@ from antiphon import errors
 from antiphon.engine.connection import LATER, OTHERS, Connection, Handler, Later
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import Handled, HandlerCall, within
+from antiphon.server.calls.call import UNAVAILABLE, Handled, HandlerCall, within
 from antiphon.server.calls.server_rounds import ServerRounds
 from antiphon.server.context import Context
 from antiphon.server.core import Core
@@ -48,11 +48,6 @@ if TYPE_CHECKING:
     from antiphon.server.tasks.task_requests import TaskRequests
 
 Peer = Connection[ServerSession]
-
-_UNAVAILABLE: dict[str, type[errors.MissingCapability]] = {
-    "sampling": errors.SamplingUnavailable,
-    "elicitation": errors.ElicitationUnavailable,
-}
 
 
 class Handlers:
@@ -552,7 +547,7 @@ def _report_missing_means(tool: ServedTool, needed: Requirement, request: Reques
         return _make_failed_result(text)
     feature, _, part = needed.partition(".")
     parts: dict[str, object] = {part: {}} if part else {}
-    raise _UNAVAILABLE.get(feature, errors.MissingCapability)(text, data={"requiredCapabilities": {feature: parts}})
+    raise UNAVAILABLE.get(feature, errors.MissingCapability)(text, data={"requiredCapabilities": {feature: parts}})
 
 
 def _is_for_the_peer(error: Exception, request: Request) -> bool:

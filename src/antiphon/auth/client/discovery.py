@@ -165,9 +165,8 @@ async def _read_resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMe
     broken: _NoMetadata | None = None
     for place in resource_places(url, hint):
         try:
-            if (
-                found := await _read_metadata(fetch, place, ResourceMetadata, "where the server describes itself")
-            ) is not None:
+            found = await _read_metadata(fetch, place, ResourceMetadata, "where the server describes itself")
+            if found is not None:
                 return found
         except _NoMetadata as error:
             broken = broken or (error if error.is_meant else None)

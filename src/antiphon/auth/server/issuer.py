@@ -215,16 +215,11 @@ def read_metadata(document: bytes, issuer: str) -> Metadata:
         # "the issuer value in the document MUST be identical to the issuer identifier used to construct the URL"
         raise IssuerUnavailable(f"the metadata of {issuer} is that of {found.issuer[:200]!r}")
     for url in (found.jwks_uri, found.introspection_endpoint):
-        if url is not None:
-            _check_endpoint(url, issuer)
+        try:
+            scheme = "https" if url is None else checked_address(url, f"the metadata of {issuer}").scheme
+        except ConfigError as error:
+            raise IssuerUnavailable(str(error)) from None
+        # TLS is needed unless the issuer is on this machine itself.
+        if scheme != "https" and issuer.startswith("https:"):
+            raise IssuerUnavailable(f"the metadata of {issuer} leads to this machine: {url!r}")
     return found
-
-
-def _check_endpoint(url: str, issuer: str) -> None:
-    """Hold an address in the metadata of an issuer to TLS, unless the issuer is on this machine itself."""
-    try:
-        scheme = checked_address(url, f"the metadata of {issuer}").scheme
-    except ConfigError as error:
-        raise IssuerUnavailable(str(error)) from None
-    if scheme != "https" and issuer.startswith("https:"):
-        raise IssuerUnavailable(f"the metadata of {issuer} leads to this machine: {url!r}")

@@ -86,10 +86,11 @@ def _decode_answer(answer: Raw, spec: MethodSpec) -> Wire:
 
 R = TypeVar("R", bound=Wire)
 
-_UNAVAILABLE: dict[str, type[errors.MissingCapability]] = {
-    "sampling/createMessage": errors.SamplingUnavailable,
-    "elicitation/create": errors.ElicitationUnavailable,
+UNAVAILABLE: dict[str, type[errors.MissingCapability]] = {
+    "sampling": errors.SamplingUnavailable,
+    "elicitation": errors.ElicitationUnavailable,
 }
+"""The errors for a client that lacks a capability, where they have a class of their own."""
 
 _HANDSHAKE = 60.0
 """Seconds that a legacy client has to complete the handshake while an ask waits for it."""
@@ -165,7 +166,7 @@ class HandlerCall:
         try:
             lowered = session.check_ask(spec, params, facts)
         except errors.MissingCapability as error:
-            kind = _UNAVAILABLE.get(method, errors.MissingCapability)
+            kind = UNAVAILABLE.get(spec.needs or "", errors.MissingCapability)
             text = f"The client does not offer {_name_missing(error.data)}, which {method} needs"
             if not session.is_kept:
                 text = f"{method}: {NO_SESSIONS}"

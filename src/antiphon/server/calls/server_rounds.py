@@ -247,7 +247,7 @@ class ServerRounds:
         self.closed = False
         self._seal = seal
         self._options = options
-        self.stored = _make_stored_calls(options.store, seal, options.state_for) if options.store is not None else None
+        self.stored: StoredCalls | None = None
         """The storage shared by the processes of this server, if they have one."""
         self.own_process: Callable[[], str] | None = None
         """Returns the name of this process, if several serve the same sessions; set by the owner."""
@@ -261,6 +261,10 @@ class ServerRounds:
         self._warned = False
         self.tasks: Callable[[], MakesTasks] | None = None
         """Returns what turns calls into tasks; set by the owner."""
+        if options.store is not None:
+            from antiphon.server.calls.replayed_call import StoredCalls
+
+            self.stored = StoredCalls(options.store, seal, options.state_for)
 
     @property
     def parked(self) -> int:
@@ -504,9 +508,3 @@ def _may_be_owned_elsewhere(call: RoundCall | EndedCall | None, stored: StoredCa
     from antiphon.server.calls.replayed_call import JournalledCall
 
     return stored.can_take_back and isinstance(call, JournalledCall) and call.state is CallState.PARKED
-
-
-def _make_stored_calls(store: StateStore, seal: request_state.Seal, ttl: float) -> StoredCalls:
-    from antiphon.server.calls.replayed_call import StoredCalls
-
-    return StoredCalls(store, seal, ttl)

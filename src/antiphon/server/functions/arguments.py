@@ -189,13 +189,10 @@ def _make_parameter_key(parameter: Parameter) -> tuple[object, ...]:
     return name, annotation, repr(annotation), default is REQUIRED, repr(default)
 
 
-def _is_plain(default: object) -> bool:
-    return default is REQUIRED or default.__class__ in _PLAIN
-
-
 def _native_parameter(parameter: Parameter) -> Parameter | None:
     """Return the parameter if schemas and decoders can contain it, converted for both; else ``None``."""
-    if not _is_plain(parameter.default) or parameter.name.startswith("__"):
+    is_plain = parameter.default is REQUIRED or parameter.default.__class__ in _PLAIN
+    if not is_plain or parameter.name.startswith("__"):
         return None
     try:
         kind = _resolve_native(parameter.annotation, repr(parameter.annotation))

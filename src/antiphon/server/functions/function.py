@@ -71,7 +71,8 @@ def holds_context(function: Any) -> bool:
         function = function.func
     bound: dict[str, Any] = getattr(getattr(function, "__self__", None), "__dict__", {})
     function = inspect.unwrap(function)
-    return any(_is_context(value) for value in (*bound.values(), *_list_cells(function)))
+    held = (*bound.values(), *_list_cells(function))
+    return any(getattr(value.__class__, "__antiphon_context__", False) is True for value in held)
 
 
 def _list_cells(function: Any) -> list[Any]:
@@ -82,11 +83,6 @@ def _list_cells(function: Any) -> list[Any]:
         with suppress(ValueError):
             held.append(cell.cell_contents)
     return held
-
-
-def _is_context(value: Any) -> bool:
-    kind: type[Any] = value.__class__
-    return getattr(kind, "__antiphon_context__", False) is True
 
 
 def digest_code(function: Callable[..., Any]) -> bytes:

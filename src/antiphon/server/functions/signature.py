@@ -101,7 +101,8 @@ def read_signature(
         function = _undress_partial(wrapped)
     inner, bound = _find_innermost(function)
     own_name = getattr(inner, "__name__", type(inner).__name__)
-    place = f'{noun} "{name or own_name}" ({_describe_location(inner)})'
+    named: Any = inner if hasattr(inner, "__qualname__") else cast("Any", type(inner))
+    place = f'{noun} "{name or own_name}" ({named.__module__}.{named.__qualname__})'
     if not callable(function) or isinstance(inner, type):
         raise ConfigError(f"{place}: {type(function).__name__} is not a function; decorate a function or bound method")
     code = inner if hasattr(inner, "__name__") else type(inner).__call__
@@ -169,11 +170,6 @@ def _find_innermost(function: Any) -> tuple[Any, dict[str, Any]]:
         bound = {**outer.keywords, **bound}
         function = outer.func
     return function, bound
-
-
-def _describe_location(function: Any) -> str:
-    named: Any = function if hasattr(function, "__qualname__") else cast("Any", type(function))
-    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _split_parameters(

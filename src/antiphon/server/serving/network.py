@@ -419,14 +419,14 @@ async def serve_with_workers(
         collect_less()
         await serve_as_worker(service, lambda: network_server(service, transport, host, port, options), ends)
         return
-    from antiphon.server.serving.parent import serve_workers
+    from antiphon.server.serving.parent import Parent
 
     _check_workers(service, transport)
     # Only to raise an error in the options before any process is started.
     network_server(service, transport, host, port, options)
     with contextlib.ExitStack() as held:
         listening = [held.enter_context(each) for each in open_sockets(host, port)]
-        await serve_workers(count, listening, options.get("on_listening"))
+        await Parent(count, listening, options.get("on_listening")).run()
 
 
 def _check_workers(service: Service, transport: str) -> None:

@@ -189,7 +189,10 @@ def _start_worker(*files: int) -> subprocess.Popen[bytes]:
 
 
 class Parent:
-    """Keeps a number of workers running, and gives them the connections that arrive."""
+    """Keeps a number of workers running, and gives them the connections that arrive.
+
+    ``on_listening``: called with the port when the first of them serves.
+    """
 
     def __init__(
         self, count: int, listening: Sequence[socket.socket], on_listening: Callable[[int], object] | None = None
@@ -442,13 +445,3 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
-
-
-async def serve_workers(
-    count: int, listening: Sequence[socket.socket], on_listening: Callable[[int], object] | None = None
-) -> None:
-    """Run workers that serve what connects to these sockets, until a signal says to stop. See ``Parent.run``.
-
-    ``on_listening``: called with the port when the first of them serves.
-    """
-    await Parent(count, listening, on_listening).run()

@@ -37,7 +37,6 @@ from antiphon.wire.common import ClientCapabilities, RequestParams
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, unknown_notification
-from antiphon.wire.task import GetTaskResult
 from antiphon.wire.tools import Tool
 
 if TYPE_CHECKING:
@@ -210,7 +209,7 @@ class Service:
             self._offer,
             options=self._task_options or TaskOptions(),
             find=lambda request, peer: self._functions.target(request.params, request, peer),
-            tell=self._task_changed,
+            tell=self.subscriptions.task_changed,
             listened=lambda: self.subscriptions.tasks,
         )
 
@@ -246,10 +245,6 @@ class Service:
             await worker.stop()
         if "tasks" in vars(self):
             await self.tasks.close()
-
-    def _task_changed(self, task: GetTaskResult) -> None:
-        if self.subscriptions.tasks:
-            self.subscriptions.task_changed(task)
 
     def _watch(self) -> None:
         features = self.core.features
@@ -406,11 +401,12 @@ class Service:
         session = ServerSession(offer, None if assumed is None else offer.assumed(assumed))
         if self.core.extension is not None:
             session.offered_to = partial(self._make_offer_for, self.core.extension, principal)
-        told = (
-            None
-            if find_current_telemetry() is None
-            else self._observe_connection(channel, None if headers is None else "tcp")
-        )
+        told: ConnectionWatch | None = None
+        if find_current_telemetry() is not None:
+            # Imported only where telemetry is configured.
+            from antiphon.engine.request_telemetry import make_watch
+
+            told = make_watch(channel, over=None if headers is None else "tcp", knows=self.core.has)
         peer = Connection(channel, session, told.serving(self._handlers) if told else self._handlers, grace=_GRACE)
         if told is not None:
             peer.watch, session.carries = told, told.carries
@@ -440,12 +436,6 @@ class Service:
                 await peer.wait_ended()
             finally:
                 await peer.close()
-
-    def _observe_connection(self, channel: Channel, over: str | None) -> ConnectionWatch | None:
-        """Return the telemetry of a connection. The module is imported only where telemetry is configured."""
-        from antiphon.engine.request_telemetry import make_watch
-
-        return make_watch(channel, over=over, knows=self.core.has)
 
     def _make_offer_for(
         self, extension: Extension, principal: str | None, client: ClientCapabilities | None

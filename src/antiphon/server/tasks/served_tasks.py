@@ -279,8 +279,8 @@ class ServedTasks:
                 raise Overtaken
             return record.asking(keys, asks, call.asked, call.message, now)
 
-        is_more = bool(asks or entries)
-        record = await self.change(call.record.id, change, entries, self.room(call.record) if is_more else None)
+        room = self.options.room(call.record.owner) if asks or entries else None
+        record = await self.change(call.record.id, change, entries, room)
         if record is None:
             raise Overtaken
         await self._catch_up(call, record)
@@ -314,10 +314,8 @@ class ServedTasks:
             failure = cause_of(error) if isinstance(error, Exception) else InternalError("Internal error")
             if not isinstance(failure, PeerError) or failure.remote:
                 log.error("the task %s failed", call.handled.name, exc_info=failure)
-            data, message = (
-                encode_value(to_wire(failure)),
-                failure.message if isinstance(failure, PeerError) else message,
-            )
+            data = encode_value(to_wire(failure))
+            message = failure.message if isinstance(failure, PeerError) else message
         await self._end(call.record, event, data, message)
 
     async def _end(self, record: TaskRecord, event: TaskEvent, outcome: bytes, message: str | None) -> None:
@@ -332,7 +330,7 @@ class ServedTasks:
             said = now.message if happened is TaskEvent.UNWIND else message
             return now.ended(happened, left, said, self.options.keep, self.now())
 
-        room: TaskRoom | None = self.room(record)
+        room: TaskRoom | None = self.options.room(record.owner)
         while True:
             try:
                 await self.change(record.id, change, room=room)
@@ -356,7 +354,8 @@ class ServedTasks:
         now = await self.clock()
         asks = [ask for ask in record.asks if ask.key in answers]
         entries = {ask.place: JournalEntry(answers[ask.key][0], ask.digest, answers[ask.key][1]) for ask in asks}
-        after = await self.change(record.id, lambda seen: _add_answers(seen, answers, now), entries, self.room(record))
+        room = self.options.room(record.owner)
+        after = await self.change(record.id, lambda seen: _add_answers(seen, answers, now), entries, room)
         if after is None:
             raise unknown_task()
         call = self.calls.get(record.id)
@@ -394,10 +393,6 @@ class ServedTasks:
         return record.seen(self.options.patience, self.options.poll_every)
 
     # --- changes ------------------------------------------------------------------------------------------------
-
-    def room(self, record: TaskRecord) -> TaskRoom:
-        """Return how much may be kept for the owner of a task."""
-        return self.options.room(record.owner)
 
     async def change(
         self, id: str, change: Change, entries: Mapping[str, JournalEntry] | None = None, room: TaskRoom | None = None
