@@ -94,7 +94,6 @@ class Channel(Protocol):
 
     async def close(self) -> None:
         """End both directions and free every resource. May be called twice, from any task; waits until it is done."""
-        ...
 
     def closed_error(self) -> ConnectionClosed:
         """Return the reason why the channel ended, to be raised by the calls that were in flight."""
@@ -111,7 +110,6 @@ class Offers(Protocol):
 
     def offer_to(self, take: Take) -> None:
         """Pass frames to ``take`` while a ``receive`` waits; that returns the first one left, and all with it."""
-        ...
 
 
 @runtime_checkable
@@ -120,7 +118,6 @@ class Releases(Protocol):
 
     def release(self, id: int | str) -> None:
         """Close the stream of a request. What is sent for it is kept until the client resumes the stream."""
-        ...
 
 
 class Peer(Protocol):
@@ -160,8 +157,6 @@ class Peer(Protocol):
 
     def withdraw(self, id: int | str, reason: str) -> None:
         """Cancel a request of the peer because its stream was closed (2026-07-28 basic/transports/streamable-http)."""
-        ...
 
     async def close(self) -> None:
         """End the session."""
-        ...

@@ -118,7 +118,6 @@ class Runner(Protocol):
 
     async def aclose(self) -> None:
         """Close all connections, within a limited time."""
-        ...
 
 
 class SqliteRunner(Runner):

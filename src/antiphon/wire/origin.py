@@ -185,11 +185,9 @@ class Equipment(Protocol):
         Args:
             pid: its process id.
         """
-        ...
 
     def ended(self) -> None:
         """Note that it has ended, or was never started. May be called twice."""
-        ...
 
 
 def identify_target(target: str | Sequence[str] | Launch) -> str:

@@ -70,11 +70,9 @@ class Cluster(Protocol):
         Raises:
             ClusterUnavailable: the engine cannot be reached.
         """
-        ...
 
     async def close(self) -> None:
         """Leave, after as many calls as there were of ``open``: for the others this replica is dead at once."""
-        ...
 
     async def is_alive(self, replica: str) -> bool:
         """Tell whether a replica is alive: it has given a sign within the last seconds, and has not left.
@@ -86,7 +84,6 @@ class Cluster(Protocol):
 
     async def give_sign(self) -> None:
         """Give a sign of life now, so that the others take this replica for alive."""
-        ...
 
     def on_lapse(self, function: Callable[[], object]) -> Callable[[], None]:
         """Have a function called when this replica finds that the engine has not known it as alive for a while.
@@ -123,7 +120,6 @@ class Cluster(Protocol):
             topic: what it is about.
             data: at most ``MAX_MESSAGE`` bytes.
         """
-        ...
 
     async def publish(self, topic: str, data: bytes) -> None:
         """Send a message to all replicas but this one.
@@ -132,7 +128,6 @@ class Cluster(Protocol):
             topic: what it is about.
             data: at most 64 KiB.
         """
-        ...
 
     # --- records: a ``CompareAndSetStore`` ----------------------------------------------------------------------
 
@@ -152,7 +147,6 @@ class Cluster(Protocol):
             value: at most ``MAX_MESSAGE`` bytes.
             ttl: seconds after which it is forgotten.
         """
-        ...
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         """Store a value if there is none, and tell whether it was stored.
@@ -181,7 +175,6 @@ class Cluster(Protocol):
         Args:
             key: the key.
         """
-        ...
 
     # --- events: an ``EventStore`` ------------------------------------------------------------------------------
 
@@ -195,7 +188,6 @@ class Cluster(Protocol):
             number: number of the event, 0 or more; they increase within a stream.
             data: at most ``MAX_MESSAGE`` bytes.
         """
-        ...
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
         """Return the kept events of a stream that follow one, in order.
@@ -212,7 +204,6 @@ class Cluster(Protocol):
         Args:
             stream: name of the stream.
         """
-        ...
 
 
 class ClusterMember(Cluster, ABC):

@@ -137,11 +137,9 @@ class Keeper(Protocol):
 
     def park(self, call: RoundCall) -> None:
         """Keep a call until its retry."""
-        ...
 
     def ended(self, call: RoundCall, reply: Raw, *, is_error: bool) -> None:
         """Note that a body has ended, with this reply."""
-        ...
 
 
 class RoundCall(HandlerCall):

@@ -41,7 +41,6 @@ class StateStore(Protocol):
             value: bytes, up to about 1 MiB.
             ttl: seconds after which the value may be forgotten.
         """
-        ...
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         """Store a value if there is none, and tell whether it was stored (Redis: ``SET key value NX EX ttl``).
@@ -59,7 +58,6 @@ class StateStore(Protocol):
         Args:
             key: ASCII, below 100 characters.
         """
-        ...
 
 
 @runtime_checkable

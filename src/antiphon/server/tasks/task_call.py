@@ -77,7 +77,6 @@ class TaskKeeper(Protocol):
 
     async def ended(self, call: TaskCall, outcome: Raw | None, error: BaseException | None) -> None:
         """Write the end of a handler."""
-        ...
 
     def now(self) -> float:
         """Return the time of the store."""

@@ -155,7 +155,6 @@ class TaskStore(Protocol):
         Args:
             hear: the function; called with the notice, or with ``None`` if notices may have been lost.
         """
-        ...
 
     async def clock(self) -> float:
         """Return the time for leases and deadlines, in seconds since the epoch, the same for all processes."""
@@ -172,7 +171,6 @@ class TaskStore(Protocol):
         Raises:
             TasksFull: it is more.
         """
-        ...
 
     async def get(self, id: str) -> StoredTask | None:
         """Return a task; ``None`` if there is none, or its time is over.
@@ -232,7 +230,6 @@ class TaskStore(Protocol):
             holder: the process.
             until: the time until which it holds them.
         """
-        ...
 
     async def held(self, holder: str) -> Mapping[str, int]:
         """Return the versions of the tasks that a process holds, by their ids.
@@ -256,7 +253,6 @@ class TaskStore(Protocol):
         Args:
             at: the time.
         """
-        ...
 
 
 class MemoryTaskStore(TaskStore):
