@@ -126,9 +126,7 @@ class Server(Features):
         **_unknown: Never,
     ) -> None:
         super().__init__(name, *_more, **_unknown)
-        for option, value in (("name", name), ("version", version)):
-            if not isinstance(cast("object", value), str):
-                raise ConfigError(f"Server({option}=) must be text, got {value!r}")
+        _refuse_unless_text(name=name, version=version)
         self.info = Implementation(
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
         )
@@ -540,3 +538,9 @@ def _list_declared(kinds: Collection[Declared]) -> Collection[Declared]:
     if wrong:
         raise ConfigError(f"Server(declares=) is a list of {', '.join(known)}, not {wrong[0]!r}")
     return kinds
+
+
+def _refuse_unless_text(**given: object) -> None:
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise ConfigError(f"Server({name}=) must be text, got {value!r}")
