@@ -323,8 +323,16 @@ def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-_FORMS = msgspec.toml.decode(Path(__file__).with_name("instruction_forms.toml").read_bytes(), type=dict[str, str])
-_INSTRUCTION = re.compile("|".join(f"(?:{pattern})" for pattern in _FORMS.values()), re.IGNORECASE)
+_FORMS = msgspec.toml.decode(
+    Path(__file__).with_name("instruction_forms.toml").read_bytes(), type=dict[str, tuple[str, ...]]
+)
+_INSTRUCTION = re.compile("|".join(f"(?P<{kind}>{'|'.join(each)})" for kind, each in _FORMS.items()), re.IGNORECASE)
+
+
+def list_orders(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the orders to the model in a text: the kind of each, and its words."""
+    for found in _INSTRUCTION.finditer(text):
+        yield found.lastgroup or "", found[0]
 
 
 def first_instruction(text: str) -> tuple[int, int] | None:
