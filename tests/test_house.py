@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import house
 
-MAX_ENTRIES = 24
+MAX_ENTRIES = 25
 """Most names side by side in a folder: as many as are taken in at a glance."""
 
 MEANINGS = {
@@ -28,6 +28,7 @@ MEANINGS = {
     "calls": "calls of tools and the like while they are open: ours, and those that are served",
     "catalogue": "all there is of a kind: models with their prices, what servers behind a gateway offer",
     "channel": "where frames come from and go to",
+    "check": "whether a server is right, and safe to use: the layer, and the command",
     "child": "a child process of ours",
     "client": "the client's side",
     "command": "one command with its options, where it has a folder",

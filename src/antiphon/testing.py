@@ -1,4 +1,4 @@
-"""Parts for the tests of servers and clients: a connected client, a record of all messages, scripted answers.
+"""Parts for the tests of servers and clients: a connected client, a record of messages, scripted answers, a check.
 
 Nothing here is a mock: server, client and protocol are the real ones, connected in memory.
 """
@@ -10,6 +10,9 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from antiphon.channel import Channel
+from antiphon.check.check_report import CheckReport
+from antiphon.check.check_rules import CheckRule, Finding
+from antiphon.check.checkup import check_server
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Serves
 from antiphon.host.providers.offline import Scripted
@@ -18,7 +21,9 @@ from antiphon.wire.common import ClientCapabilities, SamplingCapability
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Message", "Recorder", "Script", "Scripted", "connected"]
+__all__ = [
+    "CheckReport", "CheckRule", "Finding", "Message", "Recorder", "Script", "Scripted", "check_server", "connected",
+]  # fmt: skip
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, cast, is_typeddict
 from unittest.mock import patch
 
+from antiphon.check.check_rules import load_rules
 from antiphon.cli.main import COMMANDS, main
 from tests.support.public_surface import PLACES
 
@@ -239,6 +240,27 @@ def _default(value: object) -> str:
     return text if len(text) < 30 else "..."
 
 
+CHECK_WORDS = """\
+What `antiphon check` looks for. A rule is an **error** only where the specification says MUST; all else is *advice*,
+at times with the vendor that refuses it and the time at which that was seen. Of each rule the first ten findings are
+reported."""
+
+
+def check_rules_page() -> str:
+    """List the rules of ``antiphon check``, by their subjects."""
+    rules = load_rules().values()
+    parts = ["# Rules of antiphon check", GENERATED.replace("the docstrings", "its tables of rules"), CHECK_WORDS]
+    for subject in dict.fromkeys(rule.id.partition(".")[0] for rule in rules):
+        rows = ["| rule | what is wrong | why it matters | how to mend it |", "|---|---|---|---|"]
+        for rule in rules:
+            if rule.id.partition(".")[0] == subject:
+                severity = f"**error**: {rule.section}" if rule.severity == "error" else "advice"
+                cells = (f"`{rule.id}` ({severity})", rule.title, rule.why, rule.mend)
+                rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        parts += [f"## {subject}", "\n".join(rows)]
+    return "\n\n".join(parts) + "\n"
+
+
 def _first_sentence(thing: object) -> str:
     return _sentence(inspect.getdoc(thing) or "")
 
@@ -249,7 +271,7 @@ def _sentence(docstring: str) -> str:
     return sentence.replace("``", "`")
 
 
-PAGES = {"cli.md": cli_page, "api.md": api_page}
+PAGES = {"cli.md": cli_page, "api.md": api_page, "check-rules.md": check_rules_page}
 """The pages of this folder, and who writes them."""
 
 

@@ -1,0 +1,279 @@
+"""A check from its beginning to its end: what is started, on which revisions, in which order, within which bounds.
+
+::
+
+    newest with a handshake -> modern -> older revisions
+       each: open -> lists -> definitions -> calls -> probes -> those of the transport -> close
+       the newest of each kind: a second session, and probes that need a connection of their own
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import structs
+
+from antiphon.check import server_lists
+from antiphon.check.check_report import CheckReport, add_fault
+from antiphon.check.check_rules import Probe, excerpt_of, find_faults, list_probes
+from antiphon.check.raw_peer import QUIET, ChannelPeer, Json, Note, RawPeer
+from antiphon.check.value_tests import read_list, read_object
+from antiphon.client.connection.targets import Address, Command, Serves, Target, locate_target, open_channel
+from antiphon.errors import AntiphonError, ConfigError
+from antiphon.host.checks.redact import find_secrets, names_password
+from antiphon.identity import launch_of
+from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.loopback import is_loopback
+from antiphon.transports.stdio.client import GRACE, StdioClientChannel
+from antiphon.transports.stdio.guardian import GUARDIAN
+from antiphon.wire.revisions import REVISIONS, Revision, find_revision
+
+START_WAIT, MODERN_WAIT, TOTAL_WAIT = 60.0, 3.0, 180.0
+"""Most seconds for the first answer, since a package may be fetched before; for that of a server that may ignore an
+unknown revision; and for all revisions together."""
+_HOMES = ("HOME", "USERPROFILE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "APPDATA")
+_OPTION = re.compile(r"(?<=-)(\w[\w-]*)[= ](\S+)")
+_EVERYTHING: Mapping[str, Any] = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
+
+
+@dataclass
+class Checkup:
+    """One server while it is checked; ``check_server`` says what each option means."""
+
+    where: Serves | Command | Address
+    report: CheckReport
+    calls: Mapping[str, Mapping[str, Any]]
+    headers: Mapping[str, str]
+    wait: float
+    revision: str
+    previous: Mapping[str, str]
+    grace: float = GRACE
+    """Seconds for the end of a process. Only the first one gets as many as hosts give: a check would take long."""
+
+    @asynccontextmanager
+    async def _connect(
+        self, revision: Revision, note: Note, declares: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[RawPeer]:
+        """Connect once more, for as long as the context lasts; raises ``AntiphonError`` if that cannot be."""
+        given: dict[str, Any] = {"revision": revision, "note": note, "wait": self.wait, "declares": declares or {}}
+        async with AsyncExitStack() as stack:
+            if isinstance(self.where, Address) and self.where.url.startswith("http"):
+                # Imported here, because most servers are programs.
+                from antiphon.check.http_peer import HttpPeer
+                from antiphon.transports.http.client.http_request import new_session
+
+                session = new_session(ssl=self.where.ssl, proxy=self.where.proxy, trust_env=True)
+                headers = {
+                    name.lower(): value for name, value in {**(self.where.headers or {}), **self.headers}.items()
+                }
+                await stack.enter_async_context(session)
+                peer: RawPeer = HttpPeer(url=self.where.url, session=session, headers=headers, **given)
+            elif isinstance(self.where, Command):
+                argv, env, cwd = self.where.argv, self.where.env, self.where.cwd
+                channel = await StdioClientChannel.spawn(argv, env=env, cwd=cwd, grace=self.grace)
+                self.grace = QUIET
+                peer = ChannelPeer(channel=channel, **given)
+            else:
+                opened = await open_channel(self.where)
+                stack.push_async_callback(end_tasks, opened.serving)
+                peer = ChannelPeer(channel=opened.channel, **given)
+            stack.push_async_callback(peer.close)
+            yield peer
+
+    async def run(self) -> None:
+        """Check the server on every revision that it speaks: the newest with a handshake first, as most clients do."""
+        *older, newest = (one for one in REVISIONS if not one.modern)
+        order = [newest, *(one for one in REVISIONS if one.modern), *reversed(older)]
+        answers = False
+        for at, revision in enumerate(one for one in order if self.revision in ("auto", one.name)):
+            # Of a server that did not even answer with an error, only the newest revision is tried besides.
+            if at == 0 or answers or (revision.modern and not self.report.problem):
+                answers = await self._check_revision(revision, is_first=at == 0) or answers
+        self.report.revisions.sort()
+        if not self.report.revisions and not self.report.problem and not self.report.errors:
+            add_fault(self.report, "handshake.none", "initialize", "every revision was refused")
+
+    async def _check_revision(self, revision: Revision, *, is_first: bool) -> bool:
+        """Check one revision if the server speaks it; return whether the server has answered at all."""
+        held: list[tuple[str, str, object]] = []
+        note: Note = partial(add_fault, self.report, revision=revision.name)
+        try:
+            # Only older revisions are offered everything: some servers list more to a client that can be asked.
+            given = None if is_first or revision.modern else _EVERYTHING
+            async with self._connect(revision, lambda rule, at, seen: held.append((rule, at, seen)), given) as peer:
+                peer.wait = START_WAIT if is_first else min(self.wait, MODERN_WAIT) if revision.modern else self.wait
+                speaks = await _open_session(peer, is_first=is_first)
+                peer.wait = self.wait
+                if is_first and not speaks:
+                    self.report.problem = await peer.explain_refusal()
+                for fault in held if speaks or is_first else ():
+                    # What was wrong on a revision that the server does not speak says nothing.
+                    if fault[0] != "handshake.none" or not self.report.problem:
+                        note(*fault)
+                if not speaks:
+                    return not peer.ended
+                peer.note = note
+                lists = await self._examine_session(peer)
+            if revision.name == max(self.report.revisions):
+                await self._connect_again(revision, note, lists)
+        except AntiphonError as error:
+            if is_first or isinstance(error, ConfigError):
+                self.report.problem = self.report.problem or excerpt_of(str(error))
+            return False
+        return True
+
+    async def _examine_session(self, peer: RawPeer) -> server_lists.Definitions:
+        self.report.revisions.append(peer.revision.name)
+        peer.examine("text", {name: peer.opening.get(name) for name in ("serverInfo", "instructions")}, "opening")
+        lists = await server_lists.read_lists(peer)
+        server_lists.examine_definitions(peer, lists)
+        if not self.report.definitions:
+            self.report.definitions = found = server_lists.hash_definitions(lists)
+            for name in self.previous.keys() & found.keys():
+                if self.previous[name] != found[name]:
+                    peer.note("deception.changed", name, f"{self.previous[name]}, now {found[name]}")
+        await server_lists.call_tools(peer, lists, self.calls)
+        for probe in list_probes("probe", peer.revision):
+            if not probe.is_fresh and not peer.ended and (not probe.needs or probe.needs in peer.capabilities):
+                await _try_probe(peer, probe)
+        await peer.try_transport()
+        return lists
+
+    async def _connect_again(self, revision: Revision, note: Note, first: server_lists.Definitions) -> None:
+        """Open a second session, which is to get the same lists; then try what needs a connection of its own."""
+        async with self._connect(revision, note) as peer:
+            if not await _open_session(peer, is_first=False):
+                note("session.second", "a second session", peer.ended or "refused")
+            elif (second := await server_lists.read_lists(peer)) != first and not peer.ended:
+                differing = [member for member, items in first.items() if items != second.get(member)]
+                note("list.unstable", f"{', '.join(differing)} of two sessions", "the two are not the same")
+        for probe in list_probes("probe", revision):
+            if probe.is_fresh:
+                async with self._connect(revision, note) as peer:
+                    await _try_probe(peer, probe)
+
+
+async def _open_session(peer: RawPeer, *, is_first: bool) -> bool:
+    """Open a session, and return whether the server speaks the revision of the peer."""
+    reply = (await peer.ask_all([peer.make_opening()], may_fail=True))[0]
+    if reply is None and is_first and not peer.is_explained:
+        peer.note("handshake.none", peer.place, peer.ended or f"no reply within {peer.wait:g} s")
+    result = read_object((reply or {}).get("result"))
+    spoken = result.get("supportedVersions" if peer.revision.modern else "protocolVersion")
+    # A text, or a list, that names another revision; what is missing or of another type is for the rules.
+    if not result or (type(spoken) in (str, list) and peer.revision.name not in (spoken, *read_list(spoken))):
+        return False
+    peer.opening, peer.capabilities = result, read_object(result.get("capabilities"))
+    peer.examine("opening", reply)
+    if not peer.revision.modern:
+        await peer.notify("notifications/initialized", {})
+    return not peer.ended
+
+
+async def _try_probe(peer: RawPeer, probe: Probe) -> None:
+    if probe.raw and not isinstance(peer, ChannelPeer):
+        return
+    before = peer.counts["without id"]
+    if probe.raw:
+        await peer.exchange([probe.raw.encode()])
+    is_notification = probe.method.startswith("notifications/")
+    if is_notification:
+        await peer.notify(probe.method, probe.params)
+    is_harmless = probe.raw or is_notification or probe.method == "harmless"
+    method = probe.method if not is_harmless else "server/discover" if peer.revision.modern else "ping"
+    request = peer.make_request(method, {} if is_harmless else probe.params, id=probe.id)
+    if probe.pad:
+        request["params"].setdefault("_meta", {})["com.example/padding"] = "\u00e9\U0001f426\u2028" * (probe.pad // 3)
+    if probe.is_bare:
+        request["params"]["_meta"] = {}
+    requests = [request, peer.make_request(method)] if probe.name == "batch" else [request]
+    messages = [requests] if probe.name == "batch" else requests
+    replies = await peer.ask_all(requests, messages, place=probe.place or probe.method, may_fail=probe.may_fail)
+    if replies[0] is not None or probe.may_fail:
+        unread = peer.counts["without id"] - before
+        value = {**(replies[0] or {}), "errorsWithoutId": unread, "answered": None not in replies}
+        peer.examine(f"reply:{probe.name}", value, seen=replies[0] or peer.ended or "no reply")
+
+
+async def check_server(
+    target: Target,
+    *,
+    calls: Sequence[str] = (),
+    headers: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+    keep_keys: bool = False,
+    revision: str = "auto",
+    previous: Mapping[str, str] | None = None,
+) -> CheckReport:
+    """Check a server by connecting to it, on every revision that it speaks, and return a report.
+
+    A command is started several times, in a home of its own that is deleted afterwards, with a small environment. No
+    tool is called but those in ``calls``. What a server does never raises: it becomes a finding.
+
+    Args:
+        target: a ``Server``, a URL, a command line, a ``.py`` file, or an entry of a configuration.
+        calls: names of tools that may be called, each also as ``NAME={"argument": 1}``; none by default.
+        headers: HTTP headers for a URL, such as ``Authorization``.
+        timeout: seconds for one reply; the first one may take a minute.
+        keep_keys: give the server the secrets in its entry, which are replaced by a placeholder otherwise.
+        revision: the only revision to try; ``"auto"``, the default, for all.
+        previous: the ``definitions`` of an earlier report; what has changed since becomes a finding.
+
+    Raises:
+        ConfigError: the target is none, or ``calls`` or ``revision`` are not known.
+    """
+    if revision != "auto" and find_revision(revision) is None:
+        raise ConfigError(f"there is no revision {revision!r}: give one of {', '.join(one.name for one in REVISIONS)}")
+    try:
+        pairs = [call.partition("=") for call in calls]
+        allowed = {name: msgspec.json.decode(text or "{}", type=dict[str, Any]) for name, _, text in pairs}
+    except ValueError as error:
+        raise ConfigError(f"calls are written NAME or NAME={{...}}, with a JSON object: {error}") from None
+    where, report = locate_target(target), examine_launch(target)
+    with GUARDIAN.held(), tempfile.TemporaryDirectory(prefix="antiphon-check-", ignore_cleanup_errors=True) as home:
+        if isinstance(where, Command):
+            env = dict(where.env or {})
+            keys = [] if keep_keys else [one for one, text in env.items() if names_password(one) or find_secrets(text)]
+            env = {**dict.fromkeys(_HOMES, home), **env, **dict.fromkeys(keys, "antiphon-check-placeholder")}
+            where = structs.replace(where, env=env)
+        checkup = Checkup(where, report, allowed, headers or {}, timeout, revision, previous or {})
+        try:
+            async with asyncio.timeout(TOTAL_WAIT):
+                await checkup.run()
+        except TimeoutError:
+            add_fault(report, "safety.unfinished", "the whole check", f"not finished within {TOTAL_WAIT:g} s")
+    return report
+
+
+def examine_launch(target: Target) -> CheckReport:
+    """Return a report with what is unsafe about starting or reaching a server, without doing so."""
+    where = locate_target(target)
+    about: Json = {}
+    name = str(getattr(where, "name", "server"))
+    if isinstance(where, Address):
+        parts = urlsplit(name := where.url)
+        host = parts.hostname or ""
+        about = {"user": parts.username or "", "host": host, "scheme": parts.scheme, "isLocal": is_loopback(host)}
+    elif isinstance(where, Command):
+        name, line = shlex.join(where.argv), " ".join(where.argv)
+        pinned = launch_of(where.argv, env=where.env, cwd=where.cwd).pinned
+        about = {
+            "program": PurePath(where.argv[0]).stem.lower(), "words": [*where.argv], "line": line, "isPinned": pinned,
+            "pairs": dict(_OPTION.findall(line)), "env": {**(where.env or {})},
+        }  # fmt: skip
+    hidden = _OPTION.sub(lambda found: f"{found[1]} ***" if names_password(found[1]) else found[0], name)
+    report = CheckReport(target=excerpt_of(hidden))
+    for rule, path, seen in find_faults("launch", about):
+        add_fault(report, rule, f"start {path}".rstrip(), seen)
+    return report

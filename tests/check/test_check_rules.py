@@ -1,0 +1,79 @@
+"""The rules are data: each can be applied, says what it costs and how to mend it, and some server breaks it."""
+
+from __future__ import annotations
+
+import jsonschema_rs
+import pytest
+
+from antiphon.check.check_rules import MAX_SEEN, CheckRule, excerpt_of, find_faults, list_probes, load_rules
+from antiphon.check.value_tests import TESTS
+from antiphon.wire.revisions import REVISIONS, find_revision
+from tests.check.faults import FAULTS
+from tests.check.faulty_definitions import FAULTY
+from tests.check.faulty_web import WEB_FAULTS
+from tests.check.test_launch import UNSAFE
+
+RULES = load_rules()
+ELSEWHERE = {
+    "capability.client", "capability.unknown", "deception.changed", "deception.server-name", "safety.unfinished",
+    "session.second", "asks.unprompted", "http.origin-open",
+}  # fmt: skip
+"""Rules with a test of their own."""
+
+
+@pytest.mark.parametrize("one", RULES.values(), ids=[*RULES])
+def test_a_rule_can_be_applied_and_read(one: CheckRule):
+    """It has a reason and a remedy; an error has a section; its schema is valid, and its revisions exist."""
+    assert all(text.endswith(".") for text in (one.title, one.why, one.mend)), one
+    assert one.section or one.severity == "advice"
+    assert bool(one.on) == (one.fits is not None or bool(one.test))
+    assert not one.test or one.test in TESTS
+    assert all(not name or find_revision(name) for name in (one.since, one.until))
+    if one.fits is not None:
+        jsonschema_rs.validator_for(one.fits)
+
+
+def test_every_rule_has_a_server_that_breaks_it():
+    """No rule is there that was never seen to find anything."""
+    broken = {one.rule for one in (*FAULTS.values(), *WEB_FAULTS.values(), *FAULTY)}
+    assert RULES.keys() - broken - {f"launch.{rule}" for rule, _ in UNSAFE.values()} == ELSEWHERE
+    assert {rule for rule in broken if rule} <= RULES.keys()
+
+
+def test_every_reply_that_a_rule_examines_is_asked_for():
+    """A rule on a probe that does not exist would never find anything."""
+    made = {"reply:bad-cursor", "reply:unknown-tool"}
+    for one in REVISIONS:
+        made |= {f"reply:{probe.name}" for probe in list_probes("probe", one)}
+        made |= {f"http:{probe.name}" for probe in list_probes("http", one)}
+    examined = {kind for rule in RULES.values() for kind in rule.on if ":" in kind and not kind.startswith("page:")}
+    assert examined <= made
+
+
+@pytest.mark.parametrize(
+    ("rule", "result"),
+    [
+        ("capability.client", {"capabilities": {"sampling": {}}}),
+        ("capability.unknown", {"capabilities": {"tool": {}}}),
+        ("deception.server-name", {"capabilities": {}, "serverInfo": {"name": "g1thub", "version": "1"}}),
+    ],
+)
+def test_what_a_server_says_of_itself_is_examined(rule: str, result: dict[str, object]):
+    """A capability that is none, and a name that imitates another, are found in the opening."""
+    good = {"protocolVersion": "2025-11-25", "serverInfo": {"name": "x", "version": "1"}}
+    found = list(find_faults("opening", {"result": {**good, **result}}, find_revision("2025-11-25")))
+    assert [one[0] for one in found] == [rule]
+
+
+def test_what_is_seen_is_bounded_inert_and_without_secrets():
+    """It is shown at a terminal, and kept by others."""
+    seen = excerpt_of("\x1b[31m " + "AKIA" + "IOSFODNN7EXAMPLA " + "y" * 100_000)
+    assert len(seen) <= 2 * MAX_SEEN
+    assert "\x1b" not in seen
+    assert "IOSFODNN7" not in seen
+
+
+def test_a_server_elsewhere_that_serves_any_origin_gets_advice():
+    """The specification demands it of servers on this machine only."""
+    seen = {"status": 200, "isLocal": False}
+    assert [one[0] for one in find_faults("http:origin", seen, REVISIONS[-1])] == ["http.origin-open"]

@@ -1,0 +1,121 @@
+"""A check of a server: each fault is found at its place, and nothing else; whatever it does, the check ends."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from antiphon import Server
+from antiphon.check import checkup, server_lists
+from antiphon.check.checkup import check_server
+from antiphon.errors import ConfigError
+from antiphon.wire.revisions import REVISIONS
+from tests.check.fault_search import PROCESSES, SILENT, assert_found, look_for_fault, start_faulty
+from tests.check.faults import FAULTS
+from tests.check.faulty_memory import FaultyServer
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS.keys() - PROCESSES - {"endless"}))
+async def test_a_fault_in_messages_is_found_and_nothing_else(name: str, monkeypatch: pytest.MonkeyPatch):
+    """A server in memory with one fault has findings of one rule, at the place of the fault."""
+    if name in SILENT:
+        monkeypatch.setattr(checkup, "START_WAIT", 2.0)
+    await look_for_fault(name, in_process=False)
+
+
+@pytest.mark.parametrize("name", sorted(PROCESSES))
+async def test_a_fault_of_a_process_is_found_and_nothing_else(name: str, monkeypatch: pytest.MonkeyPatch):
+    """A process that hangs, floods, dies or writes rubbish is ended, and its fault is found."""
+    if name in SILENT:
+        monkeypatch.setattr(checkup, "START_WAIT", 5.0)
+    began = time.monotonic()
+    await look_for_fault(name, in_process=True)
+    assert time.monotonic() - began < 60
+
+
+async def test_a_right_server_is_checked_on_every_revision():
+    """It has no finding on any of them."""
+    report = await check_server(FaultyServer("no fault"), timeout=30.0)
+    assert_found(report, FAULTS["no fault"])
+    assert report.revisions == [one.name for one in REVISIONS]
+    assert [*report.definitions] == ["tools count", "tools greet", "resources note://one",
+                                     "resourceTemplates note://{id}", "prompts hello"]  # fmt: skip
+
+
+async def test_a_list_without_end_is_left(monkeypatch: pytest.MonkeyPatch):
+    """A server that lists pages for ever costs a bounded number of requests."""
+    monkeypatch.setattr(server_lists, "MAX_PAGES", 5)
+    report = await check_server(FaultyServer("endless"), timeout=30.0, revision="2025-11-25")
+    assert [one.rule.id for one in report.findings] == ["list.endless"]
+
+
+async def test_a_check_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch):
+    """What was found until then is reported, with a finding that the check was not finished."""
+    monkeypatch.setattr(checkup, "TOTAL_WAIT", 1.0)
+    report = await check_server(FaultyServer("silent"), timeout=30.0)
+    assert [one.rule.id for one in report.findings] == ["safety.unfinished"]
+
+
+async def test_a_tool_is_called_only_if_it_was_named():
+    """A server sees no call of a tool without ``calls``."""
+    server, called = Server("sums"), list[int]()
+
+    @server.tool
+    async def add(number: int) -> int:
+        """Add a number to the sum."""
+        called.append(number)
+        return number
+
+    assert (await check_server(server, timeout=30.0)).findings == []
+    assert called == []
+    report = await check_server(server, calls=['add={"number": 3}'], timeout=30.0)
+    assert report.findings == []
+    assert set(called) == {3}
+
+
+async def test_a_server_that_asks_without_a_call_is_found():
+    """On the older revisions everything is declared, and still nobody has called a tool."""
+    report = await check_server(FaultyServer("asks undeclared"), timeout=30.0)
+    found = {one.rule.id: one.revisions for one in report.findings}
+    assert found == {"asks.undeclared": ("2025-11-25",), "asks.unprompted": ("2025-06-18", "2025-03-26", "2024-11-05")}
+
+
+async def test_a_changed_definition_is_found():
+    """The digests of an earlier report are compared with the definitions of today."""
+    server = Server("sums")
+
+    @server.tool
+    async def add(number: int) -> int:
+        """Add a number to the sum."""
+        return number
+
+    before = (await check_server(server, timeout=30.0)).definitions
+    assert (await check_server(server, previous=before, timeout=30.0)).findings == []
+    report = await check_server(server, previous=dict.fromkeys(before, "0"), timeout=30.0)
+    assert [(one.rule.id, one.place) for one in report.findings] == [("deception.changed", "tools add")]
+
+
+@pytest.mark.parametrize("options", [{"revision": "1999-12-31"}, {"calls": ["add={"]}], ids=str)
+async def test_options_that_mean_nothing_are_refused(options: dict[str, object]):
+    """The error says which, before anything is started."""
+    with pytest.raises(ConfigError):
+        await check_server(["antiphon-no-such-program"], **options)  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_program_that_does_not_exist_is_a_problem():
+    """It cannot be checked, which is no finding about a server."""
+    report = await check_server(["antiphon-no-such-program"])
+    assert "antiphon-no-such-program" in report.problem
+    assert report.findings == []
+
+
+async def test_a_program_gets_a_home_and_no_keys(monkeypatch: pytest.MonkeyPatch):
+    """The environment of a server is small: its home is a temporary one, and keys of its entry are replaced."""
+    monkeypatch.setenv("ANTIPHON_CHECK_SECRET", "s3cret-Value")
+    entry = {**start_faulty("tells its environment"), "env": {"API_KEY": "q8Zr41xx"}}
+    report = await check_server(entry, timeout=30.0, revision="2025-11-25")
+    told = next(one.seen for one in report.findings if one.rule.id == "rpc.rubbish")
+    assert "antiphon-check-placeholder" in told
+    assert "s3cret-Value" not in told
+    assert "antiphon-check-" in told.partition("HOME")[2]

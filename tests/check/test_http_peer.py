@@ -1,0 +1,36 @@
+"""Streamable HTTP: headers, statuses, sessions, other origins, and what a server says of signing in."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.check.checkup import check_server
+from antiphon.wire.revisions import LATEST, LATEST_LEGACY
+from tests.check.fault_search import assert_found
+from tests.check.faulty_web import SIGNING_IN, WEB_FAULTS, serve_web
+
+_MODERN = {"any method header", "no method header", "any revision header", "any name header", "200 for unknown"}
+
+
+@pytest.mark.parametrize("name", WEB_FAULTS)
+async def test_a_fault_of_http_is_found_and_nothing_else(name: str):
+    """A server with one fault has findings of one rule, at the place of the fault."""
+    revision = LATEST.name if name in _MODERN else "auto" if name == "no fault" else LATEST_LEGACY.name
+    async with serve_web(name) as url:
+        report = await check_server(url, timeout=30.0, revision=revision)
+    assert_found(report, WEB_FAULTS[name])
+    assert bool(report.problem) == (name in SIGNING_IN or name == "redirects")
+
+
+async def test_a_server_that_cannot_be_reached_is_a_problem():
+    """Nothing is known about a server that nobody has seen."""
+    report = await check_server("http://127.0.0.1:9/mcp", timeout=5.0)
+    assert report.problem
+    assert report.findings == []
+
+
+async def test_a_header_with_a_token_goes_with_every_request():
+    """It is sent as it was given, so that a server behind a login can be checked."""
+    async with serve_web("no fault") as url:
+        report = await check_server(url, headers={"Authorization": "Bearer x"}, timeout=30.0, revision="2025-11-25")
+    assert report.findings == []

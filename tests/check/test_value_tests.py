@@ -1,0 +1,47 @@
+"""Tests of values take any JSON, and yield what is wrong with its place."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.check.value_tests import TESTS, list_texts, walk_schemas
+from tests.check.faulty_definitions import change_argument, find_rules
+from tests.check.test_server_lists import ANY_JSON
+
+
+@pytest.mark.parametrize("name", TESTS)
+@given(value=ANY_JSON | st.dictionaries(st.sampled_from(["properties", "required", "default", "$ref"]), ANY_JSON))
+def test_a_test_takes_any_value(name: str, value: object):
+    """No value raises."""
+    list(TESTS[name](value))
+
+
+def test_texts_are_listed_with_the_names_of_arguments():
+    """Icons and patterns are nothing that a model reads."""
+    tool = {"name": "a", "inputSchema": {"properties": {"day": {"type": "string", "pattern": "b"}}}, "icons": ["c"]}
+    assert [text for _, text in list_texts(tool)] == ["a", "day", "string"]
+
+
+def test_subschemas_are_listed_and_values_are_not():
+    """A default may look like a schema, and is none."""
+    schema = {"properties": {"a": {"anyOf": [{"type": "string"}], "default": {"type": "x"}}}, "items": {"$ref": "#"}}
+    assert {path for path, _ in walk_schemas(schema)} == {
+        (), ("properties", "a"), ("properties", "a", "anyOf", 0), ("items",),
+    }  # fmt: skip
+
+
+def test_no_schema_is_fetched():
+    """A reference to another document is reported, and nobody connects to its host."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        away = {"$ref": f"http://127.0.0.1:{listener.getsockname()[1]}/x"}
+        for keyword in ("prefixItems", "unevaluatedItems", "contains", "items"):
+            schema = {"type": "array", "default": [1], keyword: [away] if keyword == "prefixItems" else away}
+            case = change_argument("", "", schema)
+            assert {rule for rule, _, _ in find_rules(case.lists)} <= {"schema.unchecked", "vendor.array-items"}
+        with pytest.raises(BlockingIOError):
+            listener.accept()
