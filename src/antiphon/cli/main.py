@@ -37,6 +37,7 @@ COMMANDS = {
     "logout": ("login:logout", "Forget the login to a server, and have its tokens revoked."),
     "trust": ("trust", "Decide which server files of projects may be used."),
     "models": ("models", "List the models, or explain a choice."),
+    "check": ("check", "Check whether a server is right, and safe to use."),
     "doctor": ("doctor.command", "Check this installation, or a server."),
 }
 """Each command in the order of the help: the module below ``antiphon.cli.commands`` that has it as ``command`` or

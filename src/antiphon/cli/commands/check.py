@@ -1,0 +1,105 @@
+"""``antiphon check``: whether a server is right, and safe to use.
+
+Owns what a person is shown and asked before a stranger's program is started, and how the reports are printed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import msgspec
+
+from antiphon import __version__
+from antiphon.check.check_report import format_report, make_json, make_sarif
+from antiphon.check.checkup import check_server, examine_launch
+from antiphon.cli.config_files import resolve_target
+from antiphon.cli.options import Config, Json, Reach, RevisionName, complete_server
+from antiphon.cli.output import formats
+from antiphon.cli.output.progress import Teller
+from antiphon.client.connection.targets import Command, Target, locate_target
+from antiphon.errors import ConfigError
+from antiphon.host.checks.redact import mask_text
+from antiphon.machine.files import replace_file
+
+_STYLES = {"error": "bold red", "advice": "yellow", None: ""}
+
+
+async def command(
+    words: Annotated[
+        list[str], "TARGET: A URL, a command after --, a .py file, or a configured name.", complete_server
+    ],
+    *,
+    call: list[str] | None = None,
+    yes: bool = False,
+    keys: bool = False,
+    since: Path | None = None,
+    as_json: Json = False,
+    sarif: Path | None = None,
+    config: Config = None,
+    header: list[str] | None = None,
+    revision: RevisionName = "auto",
+    timeout: Annotated[float, click.FloatRange(0.001)] = 10.0,
+) -> int:
+    """Check whether a server is right, and safe to use.
+
+    It is tried on every revision of the protocol that it speaks, and only what it declares. A program is started
+    several times, in a home of its own and without your keys, after you were shown what would run. No tool is called
+    without --call.
+
+    Exit code 1 if a MUST of the specification is broken (advice is no failure), 2 if it could not be checked.
+
+    Usage:
+        --call NAME: A tool that may be called, by its name or as NAME={...} with its arguments; may be repeated.
+        --yes: Start the program without asking you.
+        --keys: Also give it the secrets in its entry, in place of a placeholder.
+        --since FILE: Also report definitions that are not those of an earlier check, which --json has printed.
+        --sarif FILE: Also write the findings as SARIF 2.1.0.
+        --header, -H 'NAME: VALUE': An HTTP header to send with every request to a URL; may be repeated.
+        --timeout SECONDS: Most seconds for one reply; the first one may take a minute.
+    """
+    target = resolve_target(words[0], config) if len(words) == 1 else words
+    previous = None if since is None else _read_definitions(since)
+    _ask_to_start(target, yes=yes, keys=keys)
+    reach: dict[str, Any] = {"headers": Reach(header=header).headers, "timeout": timeout, "revision": revision}
+    report = await check_server(target, calls=call or (), keep_keys=keys, previous=previous, **reach)
+    # The texts of a report are inert already.
+    for line, severity in () if as_json else format_report(report):
+        click.echo(formats.paint_text(line, _STYLES[severity]))
+    if as_json:
+        formats.print_json(make_json(report))
+    if sarif is not None:
+        try:
+            replace_file(sarif, formats.json_line(make_sarif(report, __version__)).encode())
+        except OSError as error:
+            raise ConfigError(f"{sarif}: {error.strerror}") from None
+    return formats.WRONG_USAGE if report.problem else formats.FAILED if report.errors else 0
+
+
+def _ask_to_start(target: Target, *, yes: bool, keys: bool) -> None:
+    """Show what would run, and ask; raises ``Failed`` if nobody allows it."""
+    where = locate_target(target)
+    if not isinstance(where, Command) or yes:
+        return
+    teller, found = Teller(sys.stderr), examine_launch(target)
+    teller.say(f"This program would be started several times, as you:\n  {found.target}")
+    teller.say(f"  folder       {where.cwd or Path.cwd()}")
+    teller.say("  home         a temporary one, deleted afterwards")
+    shown = "".join(f", {name}={mask_text(value)[:80]}" for name, value in (where.env or {}).items())
+    teller.say(f"  environment  PATH, language and terminal{shown}; keys {'included' if keys else 'replaced'}")
+    for one in found.findings:
+        teller.say(f"  {one.rule.severity}: {one.rule.title} {one.seen} [{one.rule.id}]", _STYLES[one.rule.severity])
+    if not formats.is_interactive():
+        raise formats.Failed("nothing was started: nobody can be asked here; --yes allows it", formats.WRONG_USAGE)
+    formats.write_line("Start it? [y/N] ", sys.stderr)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise formats.Failed("nothing was started", formats.WRONG_USAGE)
+
+
+def _read_definitions(path: Path) -> dict[str, str]:
+    try:
+        return msgspec.convert(msgspec.json.decode(path.read_bytes())["definitions"], dict[str, str])
+    except (OSError, msgspec.MsgspecError, LookupError, TypeError):
+        raise ConfigError(f"--since: {path} is no report of antiphon check --json") from None

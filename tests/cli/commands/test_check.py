@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from tests.cli.conftest import Cli
+from tests.cli.program import SERVERS, SHOP
+
+ONE = ("--revision", "2025-11-25", "--timeout", "30")
+
+
+def test_nothing_is_started_where_nobody_can_be_asked(cli: Cli):
+    """The command is shown, with what it would get."""
+    done = cli("check", SHOP)
+    assert done.code == 2
+    assert "shop.py" in done.err
+    assert "home         a temporary one" in done.err
+    assert "--yes allows it" in done.err
+
+
+def test_a_right_server_ends_with_0_and_is_compared_later(shop: Cli):
+    """The report is one object, which a later check compares with what is listed then."""
+    done = shop("check", SHOP, "--yes", "--json", *ONE)
+    assert done.code == 0, done.out
+    assert done.objects[0]["revisions"] == ["2025-11-25"]
+    digests = dict.fromkeys(done.objects[0]["definitions"], "0")
+    Path("before.json").write_text(json.dumps({"definitions": digests}), encoding="utf-8")
+    done = shop("check", "--yes", "--since", "before.json", *ONE, "--", sys.executable, SHOP)
+    assert done.code == 0
+    assert "[deception.changed]" in done.out
+
+
+def test_a_server_that_dies_ends_with_1_and_a_file_says_so(cli: Cli):
+    """SARIF is written beside what is printed."""
+    done = cli("check", str(SERVERS / "dying.py"), "--yes", *ONE, "--sarif", "c.sarif")
+    assert done.code == 1
+    assert "error   The server does not open a session.  [handshake.none]" in done.out
+    found = json.loads(Path("c.sarif").read_text(encoding="utf-8"))
+    assert found["runs"][0]["results"][0]["ruleId"] == "handshake.none"
+
+
+def test_what_cannot_be_checked_ends_with_2(cli: Cli):
+    """So do a server that is not there, a name that is not configured, and a report that is none."""
+    Path("mcp.json").write_text('{"mcpServers": {"one": {"command": "antiphon-no-such-program"}}}', encoding="utf-8")
+    done = cli("check", "one", "--config", "mcp.json", "--yes")
+    assert done.code == 2
+    assert "could not be checked" in done.out
+    assert cli("check", "http://127.0.0.1:9/mcp").code == 2
+    assert cli("check", "nothing.py").code == 2
+    assert cli("check", SHOP, "--yes", "--since", "mcp.json").code == 2
