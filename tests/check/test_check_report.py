@@ -21,7 +21,7 @@ def test_a_person_reads_errors_first():
     assert "  where   ping (2025-06-18)" in lines
     assert '  seen    {"id":7}' in lines
     assert "  source  https://modelcontextprotocol.io/specification/2025-06-18/basic" in lines
-    assert lines[-1] == "\n1 errors, 1 pieces of advice"
+    assert lines[-1] == "\n1 error, 1 piece of advice"
 
 
 def test_json_holds_what_the_rule_says():

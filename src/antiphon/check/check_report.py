@@ -62,7 +62,7 @@ def format_report(report: CheckReport) -> Iterator[tuple[str, Severity | None]]:
     for rule, findings in group_findings(report.findings):
         yield f"\n{rule.severity:6}  {rule.title}  [{rule.id}]", rule.severity
         for one in findings:
-            spoken = f" ({', '.join(one.revisions)})" if one.revisions else ""
+            spoken = f" ({', '.join(sorted(one.revisions))})" if one.revisions else ""
             yield f"  where   {one.place}{spoken}", None
             yield f"  seen    {one.seen}", None
         yield f"  why     {rule.why}", None
@@ -70,7 +70,8 @@ def format_report(report: CheckReport) -> Iterator[tuple[str, Severity | None]]:
         yield f"  mend    {rule.mend}", None
     if report.problem:
         yield f"\ncould not be checked: {report.problem}", "error"
-    yield f"\n{len(report.errors)} errors, {len(report.findings) - len(report.errors)} pieces of advice", None
+    errors, advice = len(report.errors), len(report.findings) - len(report.errors)
+    yield f"\n{errors} error{'s' * (errors != 1)}, {advice} piece{'s' * (advice != 1)} of advice", None
 
 
 def make_json(report: CheckReport) -> dict[str, Any]:
