@@ -30,7 +30,8 @@ class Held:
 
     async def __aexit__(self, *_: object) -> None:
         self.go.set()
-        await self._page.unroute("**/*", self._route)
+        # Wait until each request has gone on: to unroute a held one would let it go on a second time.
+        await self._page.unroute_all(behavior="wait")
 
     async def _route(self, route: Route) -> None:
         if self._kind(route.request):
