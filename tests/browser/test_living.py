@@ -185,7 +185,7 @@ async def test_a_page_that_stops_before_its_script_has_come_says_so(chromium: Br
     async with running_page(MemoryStore()) as running:
         context = await chromium.new_context(viewport=WIDE, locale="en-GB")
         page = await context.new_page()
-        await page.route("**/static/page.js", lambda route: route.abort())
+        await page.route("**/page.js", lambda route: route.abort())
         await page.goto(running.plain + running.address().removeprefix(running.origin))
         await page.wait_for_selector("#banner >> text=connection is lost")
         assert await page.get_attribute("body", "data-ready") is None

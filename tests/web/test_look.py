@@ -49,7 +49,7 @@ def test_every_text_has_contrast_on_every_ground_it_stands_on(theme: int):
 
 def test_a_font_is_never_waited_for():
     """A font of the system of the same width stands in until ours has come; Chinese is not among its letters."""
-    faces = re.findall(r"@font-face \{([^}]*woff2[^}]*)\}", (STATIC / "look/look.css").read_text())
+    faces = re.findall(r"@font-face \{([^}]*woff2[^}]*)\}", (STATIC / "look/fonts.css").read_text())
     assert len(faces) == 2
     for face in faces:
         assert "font-display: swap" in face

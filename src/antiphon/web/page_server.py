@@ -48,7 +48,7 @@ from antiphon.transports.http.server.shutdown import serve_embedded
 from antiphon.web import actions, record_pages, views
 from antiphon.web.page_guards import COOKIE, Guards, PageAccess, form_of, is_plain, session_of
 from antiphon.web.page_texts import choose_language, load_texts
-from antiphon.web.render import STATIC
+from antiphon.web.render import JOINED, JOINED_AT, STATIC
 from antiphon.web.site import Site
 
 _GO_IN = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Antiphon</title>'
@@ -130,6 +130,7 @@ class ReviewPage:
             Route("/alive", self._alive, methods=["GET"]),
             *(Route(path, partial(self._show_view, view), methods=["GET"]) for path, view in _LOOKING.items()),
             *(Route(path, partial(view, self.site), methods=["POST"]) for path, view in _DOING.items()),
+            Mount(JOINED_AT, routes=[Route("/{name}", _send_joined, methods=["GET"])]),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
         self.site_routes = [(route.path, route.methods or set[str]()) for route in routes if isinstance(route, Route)]
@@ -177,6 +178,14 @@ class ReviewPage:
         words = f"{request.headers['host'].lower()} {challenge}"
         proof = self.access.proof(int(number), words) if is_number and len(challenge) < 100 else None
         return PlainTextResponse("", 404) if proof is None else PlainTextResponse(proof)
+
+
+async def _send_joined(request: Request) -> Response:
+    """Send a joined script or style sheet."""
+    name = request.path_params["name"]
+    kept = {"Cache-Control": "private, max-age=31536000, immutable"}
+    media = "text/css" if name.endswith(".css") else "text/javascript"
+    return Response(JOINED[name], 200, kept, media) if name in JOINED else Response(status_code=404)
 
 
 def _lead_to_queue(request: Request) -> Response:

@@ -6,6 +6,7 @@ Owns the template environment. Only ``Markup``, made by this module and by templ
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -22,11 +23,28 @@ from antiphon.host.checks.visible import inert_line, make_inert
 from antiphon.host.review.diff import format_json, make_editable, split_changed_words
 from antiphon.host.review.review import USUAL
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).resolve().parent
 STATIC = _HERE / "static"
 """Files that are served unchanged."""
 
 
+_IMPORT = re.compile(r'^import [^"]*"(.+)";\n', re.MULTILINE)
+_STYLES = ("look/look.css", "page.css", "look/records.css", "look/answers.css")
+_PARTS = {"page.js": ("page.js",), "doorway.js": ("doorway.js",), "page.css": _STYLES, "fonts.css": ("look/fonts.css",)}
+
+
+def _join_file(path: Path, known: set[Path]) -> str:
+    """Join a script with its imports, each once, without comments. No two may declare the same name at their top."""
+    text = "" if path in known else path.read_text(encoding="utf-8")
+    known.add(path)
+    before = [_join_file((path.parent / name).resolve(), known) for name in _IMPORT.findall(text)]
+    return "".join(before) + re.sub("^export |^ *//.*\n", "", _IMPORT.sub("", text), flags=re.MULTILINE)
+
+
+JOINED = {name: "".join(_join_file(STATIC / part, set()) for part in parts) for name, parts in _PARTS.items()}
+"""What a page loads, by name: one script and one style sheet, because each request costs a round trip."""
+JOINED_AT = f"/static/{hashlib.sha256(''.join(JOINED.values()).encode()).hexdigest()[:16]}"
+"""Their folder. It has another name as soon as any of them changes, so a browser keeps them for good."""
 _MARKS = re.compile("(\u27e6[^\u27e7]*\u27e7)")
 """Our marks. A server's own brackets of this kind are marked themselves, so that it cannot imitate one."""
 LONG = 4_000
@@ -54,10 +72,9 @@ def make_environment() -> Environment:
         when=_format_when,
         iso=_format_iso,
     )
-    pointing: dict[str, Any] = {"list_spots": list_spots, "has_spots": has_spots}
-    pointing |= {"beside": split_changed_words}
+    pointing: dict[str, Any] = {"list_spots": list_spots, "has_spots": has_spots, "beside": split_changed_words}
     pointing |= {"unloaded": _count_unloaded, "typed": _write_editable}
-    cast("dict[str, Any]", made.globals).update(icon=_icon, usual=USUAL)
+    cast("dict[str, Any]", made.globals).update(icon=_icon, usual=USUAL, joined=JOINED_AT)
     pointing |= {"money": format_dollars, "exact": partial(format_dollars, rounding="none"), "nano": convert_to_nano}
     made.filters.update(pointing)
     return made

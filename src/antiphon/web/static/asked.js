@@ -17,10 +17,10 @@ async function wait(id) {
   if (here()) await go(location.pathname, { push: false });
 }
 
-function look() {
+function waitIfAsked() {
   const place = document.querySelector("[data-asked]");
   if (place) wait(place.dataset.asked);
 }
 
-new MutationObserver(look).observe(document.getElementById("view"), { childList: true });
-look();
+new MutationObserver(waitIfAsked).observe(document.getElementById("view"), { childList: true });
+waitIfAsked();

@@ -3,45 +3,45 @@
 import { lost } from "./places.js";
 import { fields, post } from "./session.js";
 
-const PAUSE = 300;
+const AFTER_KEY = 300;
 const KEEPALIVE = 60_000;
 
-let timer = 0;
+let keepTimer = 0;
 let open = null;
-let keeping = Promise.resolve();
+let lastKept = Promise.resolve();
 let last = "";
 
 export function draft(form) {
   if (open !== form) flush();
   open = form;
-  clearTimeout(timer);
-  timer = setTimeout(flush, PAUSE);
+  clearTimeout(keepTimer);
+  keepTimer = setTimeout(flush, AFTER_KEY);
 }
 
 export function flush() {
-  clearTimeout(timer);
-  if (!open) return keeping;
+  clearTimeout(keepTimer);
+  if (!open) return lastKept;
   const body = fields(open);
   const path = open.dataset.draft;
   last = path;
   open = null;
   // A page that is being closed still sends it, as far as browsers allow that: 64 kB.
   const keepalive = String(body).length < KEEPALIVE;
-  keeping = keeping.then(() => post(path, body, { keepalive })).catch(lost);
-  return keeping;
+  lastKept = lastKept.then(() => post(path, body, { keepalive })).catch(lost);
+  return lastKept;
 }
 
 // What is fetched of a question waits until what was just typed about it is kept; another question does not wait.
 export function kept(path) {
   flush();
-  return last === `${path}/draft` ? keeping : Promise.resolve();
+  return last === `${path}/draft` ? lastKept : Promise.resolve();
 }
 
 // Nothing of it comes after this.
 export function discard() {
-  clearTimeout(timer);
+  clearTimeout(keepTimer);
   open = null;
-  return keeping;
+  return lastKept;
 }
 
 addEventListener("pagehide", flush);

@@ -188,7 +188,7 @@ const HARMLESS = new Set("next previous risk fold raw more mark filter sort mode
 const ASKING = new Set(["stop", "block", "deny_marked"]);
 
 let before = -Infinity;
-let soon = 0;
+let later = 0;
 
 document.addEventListener("keydown", (event) => {
   if (event.metaKey || event.altKey || event.repeat || event.isComposing || document.querySelector("dialog[open]")) return;
@@ -208,7 +208,7 @@ document.addEventListener("keydown", (event) => {
   const quick = letter && event.timeStamp - before < QUICK;
   // One that decides nothing begins no word.
   if (letter && (quick || !HARMLESS.has(action))) before = event.timeStamp;
-  if (letter) clearTimeout(soon);
+  if (letter) clearTimeout(later);
   if (typing || event.ctrlKey || !action) return;
   const scrolled = event.key.startsWith("Arrow") && !event.target.closest?.("#queue");
   if (scrolled) return;
@@ -222,5 +222,5 @@ document.addEventListener("keydown", (event) => {
     else if (button.isConnected && find() === button) button.click();
   };
   if (!letter || HARMLESS.has(action)) act();
-  else if (!quick || ASKING.has(action)) soon = setTimeout(act, QUICK);
+  else if (!quick || ASKING.has(action)) later = setTimeout(act, QUICK);
 });

@@ -13,7 +13,7 @@ import { copyable } from "./texts.js";
 
 let turn = 0;
 let underway = null;
-let drawn = location.pathname + location.search;
+let drawnPath = location.pathname + location.search;
 
 // Tells later whether somebody has gone elsewhere since.
 export function here() {
@@ -116,7 +116,7 @@ export async function go(path, { push = true, replace = false, focus = true } = 
     if (mine !== turn) return;
     if (replace) history.replaceState(null, "", path);
     else if (push) history.pushState(null, "", path);
-    drawn = location.pathname + location.search;
+    drawnPath = location.pathname + location.search;
     draw(page, inside && page.getElementById("detail"));
     underway = null;
     shown();
@@ -133,7 +133,7 @@ export async function go(path, { push = true, replace = false, focus = true } = 
 // Back and forward. A link within the page says the same of itself, but leads nowhere else: what is drawn stays.
 export function back() {
   const path = location.pathname + location.search;
-  if (path !== drawn || underway !== null) go(path, { push: false });
+  if (path !== drawnPath || underway !== null) go(path, { push: false });
 }
 
 function draw(page, found) {

@@ -1,4 +1,6 @@
 // The page's one script: what is clicked, submitted, typed. Each kind of thing that follows has a module of its own.
+import "./moments.js";
+import "./asked.js";
 import "./consent/alike.js";
 import { armed } from "./consent/arming.js";
 import { preview, send } from "./decisions.js";
@@ -101,3 +103,5 @@ follow(async () => {
   await refresh();
 });
 document.body.dataset.ready = "1";
+// The fonts come last: whoever waits can read and decide without them.
+document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: document.body.dataset.fonts }));

@@ -1,9 +1,9 @@
 // Answers while they come. What is there already is brought up to date: its place, its scrolling and its focus stay.
 import { parsed } from "./places.js";
 
-const kept = (article) => article.dataset.partial;
+const partialOf = (article) => article.dataset.partial;
 
-function renew(old, fresh) {
+function renewPartial(old, fresh) {
   const text = old.querySelector("pre");
   const atEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
   for (const part of ["pre", "strong", "[data-count]", "[data-more]"]) {
@@ -17,11 +17,11 @@ function renew(old, fresh) {
 export function grown({ html }) {
   const place = document.querySelector("#partials > div");
   const fresh = [...parsed(html).querySelectorAll("article")];
-  const ids = new Set(fresh.map(kept));
-  for (const old of [...place.children]) if (!ids.has(kept(old))) old.remove();
+  const ids = new Set(fresh.map(partialOf));
+  for (const old of [...place.children]) if (!ids.has(partialOf(old))) old.remove();
   for (const one of fresh) {
-    const old = [...place.children].find((each) => kept(each) === kept(one));
-    if (old) renew(old, one);
+    const old = [...place.children].find((each) => partialOf(each) === partialOf(one));
+    if (old) renewPartial(old, one);
     else place.append(document.adoptNode(one));
   }
   place.parentElement.hidden = !fresh.length;

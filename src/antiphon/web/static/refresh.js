@@ -94,16 +94,16 @@ async function outdated(path) {
   say(detail().querySelector(".banner")?.textContent ?? document.body.dataset.other);
 }
 
-let timer = 0;
+let siftTimer = 0;
 
 export function resift(form) {
-  clearTimeout(timer);
+  clearTimeout(siftTimer);
   sift(form);
   refresh();
 }
 
 // What is typed is taken a moment after the last key.
 export function siftSoon(form) {
-  clearTimeout(timer);
-  timer = setTimeout(() => resift(form), 150);
+  clearTimeout(siftTimer);
+  siftTimer = setTimeout(() => resift(form), 150);
 }

@@ -12,10 +12,10 @@ export function enter(secret) {
 
 // A page that was stopped may have left its port to somebody else. Until it has proved that it is the one this tab came
 // from, which it does by a key that was in its markup, nothing is sent there: no cookie, no session, no decision.
-let sure = true;
+let proved = true;
 
 export function doubt() {
-  sure = false;
+  proved = false;
 }
 
 async function prove() {
@@ -30,11 +30,11 @@ async function prove() {
   const known = await crypto.subtle.importKey("raw", bytes(key), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
   const signed = Uint8Array.from(proof, (pair) => Number.parseInt(pair, 16));
   if (!(await crypto.subtle.verify("HMAC", known, signed, bytes(`${location.host} ${challenge}`)))) throw new Error("lost");
-  sure = true;
+  proved = true;
 }
 
 export async function ask(path, { headers = {}, ...more } = {}) {
-  if (!sure) await prove();
+  if (!proved) await prove();
   const secret = plain ? sessionStorage.getItem(KEY) : null;
   const all = { ...more, headers: secret ? { ...headers, "X-Antiphon-Session": secret } : headers };
   const answer = await fetch(path, all).catch((error) => {

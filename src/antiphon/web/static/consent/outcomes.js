@@ -13,7 +13,7 @@ export async function outcomes() {
     while (again) {
       again = false;
       const answer = await ask("/outcomes");
-      if (answer.ok) renew(parsed(await answer.text()).getElementById("outcomes"));
+      if (answer.ok) renewOutcomes(parsed(await answer.text()).getElementById("outcomes"));
     }
   } catch (error) {
     lost(error);
@@ -23,7 +23,7 @@ export async function outcomes() {
 }
 
 // Whatever is not known yet is asked for again, and a button is gone once it is too late to press it.
-function renew(fresh) {
+function renewOutcomes(fresh) {
   const old = document.getElementById("outcomes");
   if (!fresh || !old || old.querySelector("[data-busy]")) return;
   const held = old.contains(document.activeElement) && document.activeElement.closest("li")?.dataset.of;
