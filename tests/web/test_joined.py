@@ -54,3 +54,15 @@ async def test_a_browser_keeps_what_is_joined():
             assert answer.headers["Content-Type"].partition(";")[0] in ("text/javascript", "text/css")
             assert (await page.get(f"/static/0123456789abcdef/{name}")).status_code == 404
         assert (await page.get(f"{JOINED_AT}/keys.js")).status_code == 404
+
+
+async def test_the_first_request_comes_with_a_page_that_is_opened():
+    """A script that fetches the queue gets the queue; a page of an empty queue has no request."""
+    async with desk() as page:
+        opened = {"Sec-Fetch-Dest": "document"}
+        assert "<template" not in (await page.get("/", **opened)).text
+        first, _ = await page.asked(text="First")
+        await page.asked(text="Second")
+        assert f'<template id="ahead" data-path="/review/{first.id}">' in (await page.get("/", **opened)).text
+        assert "<template" not in (await page.get("/")).text
+        assert "<template" not in (await page.get("/", **{"X-Part": "queue"})).text

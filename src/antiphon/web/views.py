@@ -76,7 +76,13 @@ async def show_queue(site: Site, request: Request) -> Response:
     rows = await site.read_page(sifting.after)
     await site.read_outcomes(request)
     if request.headers.get("x-part") != "queue":
-        return site.html(request, "queue.html", current="", **_collect_waiting(site, rows, sifting, _FIRST))
+        waiting = _collect_waiting(site, rows, sifting, _FIRST)
+        first = next((row.id for group in waiting["groups"] for row in group.rows), "")
+        # The script of a page that is opened shows the first question without another round trip.
+        opens = request.headers.get("sec-fetch-dest") == "document"
+        found = next((each for each in await site.pending() if opens and each.id == first), None)
+        detail = {"over": None} if found is None else await _collect_question(site, request, found)
+        return site.html(request, "queue.html", current="", **detail, **waiting)
     waiting = _collect_waiting(site, rows, sifting)
     changed = rows.since(request.headers.get("x-since", ""))
     if changed is None:
@@ -105,38 +111,39 @@ def _collect_waiting(site: Site, rows: QueueRows, sifting: Sifting, most: int | 
 
 async def show_question(site: Site, request: Request) -> Response:
     """Show one question, with the queue beside it."""
-    id: str = request.path_params["id"]
     try:
-        found = await site.queue.get(id)
+        found = await site.queue.get(request.path_params["id"])
     except LookupError:
         return site.gone(request)
-    shown = collect_shown(found)
-    alone = _is_part(request)
+    # Asked for by the page's script. A browser without the script gets whole pages.
+    alone = request.headers.get("x-part") == "detail"
     sifting = Sifting.of(request.query_params)
     rows = site.rows
     if not alone:
         rows = await site.read_page(sifting.after)
         await site.read_outcomes(request)
-    template = "parts/question.html" if alone else "review.html"
-    draft = await site.queue.draft(id) or []
+    detail = await _collect_question(site, request, found) | _collect_waiting(site, rows, sifting, _FIRST)
+    return site.html(request, "parts/question.html" if alone else "review.html", current=found.id, **detail)
+
+
+async def _collect_question(site: Site, request: Request, found: Question) -> dict[str, Any]:
+    """Collect the values for the template of a question."""
+    shown = collect_shown(found)
+    draft = await site.queue.draft(found.id) or []
 
     def drafts(of: str) -> dict[str, list[str]] | None:
         mine = [(name.partition(":")[2], value) for name, value in draft if part_of(name) == of]
         return {name: [value for other, value in mine if other == name] for name, _ in mine} or None
 
-    return site.html(
-        request,
-        template,
-        q=shown,
-        over=found,
-        became=_describe_outcome(site, request, found),
-        drafts=drafts,
-        take="take" in request.query_params,
-        covered=await _count_covered(site, found, shown),
-        decided=await _find_last_decisions(site, found),
-        current=id,
-        **_collect_waiting(site, rows, sifting, _FIRST),
-    )
+    return {
+        "q": shown,
+        "over": found,
+        "became": _describe_outcome(site, request, found),
+        "drafts": drafts,
+        "take": "take" in request.query_params,
+        "covered": await _count_covered(site, found, shown),
+        "decided": await _find_last_decisions(site, found),
+    }
 
 
 async def _count_covered(site: Site, found: Question, shown: Shown | None) -> dict[str, list[Question]]:
@@ -158,18 +165,13 @@ def part_of(name: str) -> str:
     return name.partition(":")[0] if ":" in name else ""
 
 
-def _is_part(request: Request) -> bool:
-    """Tell whether the page's script wants the question alone. A browser without the script gets whole pages."""
-    return request.headers.get("x-part") == "detail"
-
-
 async def show_edit_form(site: Site, request: Request) -> Response:
     """Show the form for editing a request."""
     try:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
         return site.gone(request)
-    template = "parts/edit.html" if _is_part(request) else "edit.html"
+    template = "parts/edit.html" if request.headers.get("x-part") == "detail" else "edit.html"
     kept = {name: value for name, value in await site.queue.draft(found.id) or () if not part_of(name)}
     call = decisions.argument_fields(found.item) if isinstance(found.item, ToolItem) else ()
     return site.html(request, template, q=collect_shown(found), over=found, draft=kept or None, call=call)

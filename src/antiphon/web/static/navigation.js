@@ -66,6 +66,10 @@ export async function get(path, part, more = {}) {
 // The question after this one is fetched before it is asked for; once it has changed, what was fetched is forgotten.
 const ahead = new Map();
 
+// As the first one is, when it comes with the page itself.
+const given = document.getElementById("ahead");
+if (given) ahead.set(given.dataset.path, given.content);
+
 export function prepare() {
   const path = following();
   if (path === "/" || ahead.has(path) || !detail()?.dataset.id) return;
