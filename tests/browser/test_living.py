@@ -17,10 +17,18 @@ from tests.web.pages import desk
 
 pytestmark = pytest.mark.browser
 
+# The time, and how much of the queue was changed: attributes, and elements that came or went (clocks are texts).
 PAINTED = """id => new Promise(done => {
     const begun = performance.now();
+    let changes = 0;
+    const isElement = (node) => node.nodeType === Node.ELEMENT_NODE;
+    const queue = new MutationObserver((all) => {
+        for (const { type, addedNodes, removedNodes } of all)
+            changes += type === 'attributes' ? 1 : [...addedNodes, ...removedNodes].filter(isElement).length;
+    });
+    queue.observe(document.getElementById('queue'), { subtree: true, attributes: true, childList: true });
     const look = () => document.querySelector(`#detail[data-id='${id}']`)
-        ? requestAnimationFrame(() => setTimeout(() => done(performance.now() - begun)))
+        ? requestAnimationFrame(() => setTimeout(() => done([performance.now() - begun, changes])))
         : requestAnimationFrame(look);
     document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'j', bubbles: true }));
     look();
@@ -35,17 +43,17 @@ def item(number: int) -> ReviewItem:
 
 
 async def test_five_hundred_requests_do_not_lag(chromium: Browser):
-    """From the key to the painted request: less than 100 ms at the median, with 500 in the queue."""
+    """From the key to the painted request two rows are changed, with 500 in the queue. The times are printed."""
     async with desk() as page, visit(chromium, page) as seen:
         waiting = [asyncio.create_task(page.queue.review(item(at))) for at in range(500)]
         await seen.count(500)
         ids = await seen.page.eval_on_selector_all("[data-row]", "rows => rows.map(row => row.dataset.row)")
         await seen.page.wait_for_selector(ARMED)
-        # The first is shown already. Of three rounds the best counts: what else this machine does is not the page's.
-        rounds = [[await seen.page.evaluate(PAINTED, id) for id in ids[at : at + 20]] for at in (1, 21, 41)]
-        times = min(rounds, key=median)
+        # The first is shown already.
+        painted = [await seen.page.evaluate(PAINTED, id) for id in ids[1:21]]
+        times = [each for each, _ in painted]
         print(f"input to paint with 500 pending: median {median(times):.0f} ms, worst {max(times):.0f} ms")
-        assert median(times) < 100
+        assert max(changes for _, changes in painted) <= 2
         arrivals: list[float] = []
         for number in range(5):
             begun = asyncio.get_running_loop().time()
