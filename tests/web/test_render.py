@@ -88,3 +88,11 @@ def test_places_to_look_at_are_set_apart():
     text = "a <key> b\u202e"
     shown = made.render(text=text, spots=((2, 7), (3, 5), (8, 99)))
     assert shown == 'a <mark class="risky">&lt;key&gt;</mark> b<mark class="risky">\u27e6U+202E\u27e7</mark>'
+
+
+def test_a_name_is_cut_where_nobody_reads_on():
+    """A stranger's name of thousands of lines costs a browser seconds; what is left out is counted."""
+    write = make_environment().from_string("{{ x|name }}").render
+    assert write(x="a\nb<") == "a⟦U+000A⟧b&lt;"
+    assert write(x="a" * rendering.NAME) == "a" * rendering.NAME
+    assert write(x="a" * 5_000) == "a" * rendering.NAME + "… (+4,800)"

@@ -49,6 +49,8 @@ _MARKS = re.compile("(\u27e6[^\u27e7]*\u27e7)")
 """Our marks. A server's own brackets of this kind are marked themselves, so that it cannot imitate one."""
 LONG = 4_000
 """Characters from which a text is shown in a box of its own that scrolls, with its size."""
+NAME = 200
+"""Characters of a name that are shown; the message as it came has the whole."""
 PIECE = 50_000
 """Characters of a text that are drawn at once; a link leads to the rest."""
 
@@ -65,6 +67,7 @@ def make_environment() -> Environment:
     )
     made.filters.update(
         line=_format_line,
+        name=_format_name,
         marked=_mark_invisible,
         editable=_make_editable,
         raw=escape,
@@ -132,6 +135,12 @@ def _write_editable(texts: Iterable[str]) -> list[str]:
 
 def _format_line(value: object) -> Markup:
     return escape(inert_line(str(value)))
+
+
+def _format_name(value: object) -> Markup:
+    """Write a name of a stranger's on one line, cut where nobody reads on: browsers lay such lines out for seconds."""
+    text = str(value)
+    return escape(inert_line(text[:NAME]) + (f"\u2026 (+{len(text) - NAME:,})" if len(text) > NAME else ""))
 
 
 def _make_editable(value: str) -> Markup:
