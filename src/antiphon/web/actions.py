@@ -68,7 +68,9 @@ def _reporting(act: Act) -> Act:
         except LookupError:
             return site.problem(request, 404, "problem.gone")
         except AlreadyDecided as late:
-            return _refuse_late(site, request, late.question)
+            if (question := late.question).state in ("held", "decided", "done") and question.by:
+                return site.problem(request, 409, "problem.late_by", by=question.by)
+            return site.problem(request, 409, "problem.late", state=site.texts(request)(f"state.{question.state}"))
         except Mismatch as mismatch:
             return site.problem(request, 409, "problem.mismatch", detail=str(mismatch))
         except InvalidInput as refused:
@@ -307,13 +309,6 @@ async def _find_next_place(site: Site, decided: Question, sifting: Sifting) -> s
     at = ids.index(decided.id) if decided.id in ids else len(ids)
     near = [*ids[at + 1 :], *ids[:at]]
     return f"/review/{near[0]}" if near else "/"
-
-
-def _refuse_late(site: Site, request: Request, question: Question) -> Response:
-    words = site.texts(request)
-    if question.state in ("held", "decided", "done") and question.by:
-        return site.problem(request, 409, "problem.late_by", by=question.by)
-    return site.problem(request, 409, "problem.late", state=words(f"state.{question.state}"))
 
 
 _WAIT = 20.0

@@ -135,6 +135,7 @@ async def _collect_question(site: Site, request: Request, found: Question) -> di
         mine = [(name.partition(":")[2], value) for name, value in draft if part_of(name) == of]
         return {name: [value for other, value in mine if other == name] for name, _ in mine} or None
 
+    of_server = await site.store.asks(Sought(identity=found.identity, limit=2 * _LAST))
     return {
         "q": shown,
         "over": found,
@@ -142,7 +143,7 @@ async def _collect_question(site: Site, request: Request, found: Question) -> di
         "drafts": drafts,
         "take": "take" in request.query_params,
         "covered": await _count_covered(site, found, shown),
-        "decided": await _find_last_decisions(site, found),
+        "decided": [row for row in of_server.rows if row.ending != "open"][:_LAST],
     }
 
 
@@ -152,12 +153,6 @@ async def _count_covered(site: Site, found: Question, shown: Shown | None) -> di
         return {}
     pending = [each for each in await site.pending() if each.identity == found.identity][:_COVERED]
     return {scope: find_covered(found, scope, pending) for scope in shown.scopes}
-
-
-async def _find_last_decisions(site: Site, found: Question) -> list[AskRow]:
-    """Return what was decided last about the requests of the same server."""
-    rows = (await site.store.asks(Sought(identity=found.identity, limit=2 * _LAST))).rows
-    return [row for row in rows if row.ending != "open"][:_LAST]
 
 
 def part_of(name: str) -> str:
