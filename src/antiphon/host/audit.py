@@ -137,13 +137,17 @@ class Audit:
             digest: hash of the content.
             facts: further members of the record.
         """
+        if len(outcome) > MAX_OUTCOME:
+            # A server may have written it, so only its beginning is kept, and the hash of all of it.
+            whole = hashlib.sha256(outcome.encode("utf-8", "surrogatepass")).hexdigest()
+            outcome = f"{outcome[: MAX_OUTCOME // 2]}… sha256:{whole}"
         return Record(
             at=time.time(),
             ask=origin.id,
             identity=origin.identity,
             method=method,
             step=step,
-            outcome=outcome if len(outcome) <= MAX_OUTCOME else _shorten_outcome(outcome),
+            outcome=outcome,
             digest=digest,
             host=self._store.host,
             call=origin.call.id if origin.call else None,
@@ -197,7 +201,8 @@ class Audit:
         head, after = chain.Head(), 0
         while page := await self._store.entries(after, _PAGE):
             if after == 0 and self._store.bounded:
-                head = _find_head_before(page[0])
+                linked = msgspec.json.decode(page[0].body, type=dict[str, object])
+                head = chain.Head(seq=page[0].seq - 1, hash=str(linked.get("prev", chain.GENESIS)))
             head, fault = chain.verify_entries(page, head)
             fault = fault or chain.other_than(noted, page) or await self._other_keys(page)
             if fault is not None:
@@ -268,20 +273,9 @@ def _other_sums(
     )
 
 
-def _shorten_outcome(outcome: str) -> str:
-    """Keep the beginning of what a server may have written, and the hash of all of it."""
-    whole = hashlib.sha256(outcome.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{outcome[: MAX_OUTCOME // 2]}… sha256:{whole}"
-
-
 def day_of(at: float) -> str:
     """Return the day (UTC) of a time: ``"2026-11-21"``."""
     return datetime.fromtimestamp(at, UTC).date().isoformat()
-
-
-def _find_head_before(first: chain.Entry) -> chain.Head:
-    linked = msgspec.json.decode(first.body, type=dict[str, object])
-    return chain.Head(seq=first.seq - 1, hash=str(linked.get("prev", chain.GENESIS)))
 
 
 def _describe_cut(head: chain.Head, kept: chain.Head) -> chain.Fault:

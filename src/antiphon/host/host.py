@@ -126,7 +126,9 @@ class Host:
                 given; ``notify`` is given without a page; or ``undo`` without terminal and page, or out of bounds.
         """
         _check_types(policy, limits, budget, redaction)
-        self.provider, self.store = _make_provider(provider), _make_store(store)
+        if isinstance(store, str | Path):
+            raise ConfigError(f"store is a Store, not a path: open_store({str(store)!r}) makes one")
+        self.provider, self.store = _make_provider(provider), store or MemoryStore()
         self.policy = with_review(policy or Policy(), review)
         seconds = _choose_undo(undo, asked_here=web or reviewer == "terminal")
         self._page = _make_page(reviewer, self.store, notify, seconds, wanted=web)
@@ -432,12 +434,6 @@ def _check_types(policy: object, limits: object, budget: object, redaction: obje
     for given, kind in ((policy, Policy), (limits, Limits), (budget, Budget), (redaction, Redaction)):
         if given is not None and not isinstance(given, kind):
             raise ConfigError(f"{kind.__name__.lower()} is a {kind.__name__}, not {given!r}")
-
-
-def _make_store(given: Store | None) -> Store:
-    if isinstance(given, str | Path):
-        raise ConfigError(f"store is a Store, not a path: open_store({str(given)!r}) makes one")
-    return given or MemoryStore()
 
 
 def _make_provider(given: str | Provider) -> Provider:

@@ -10,7 +10,7 @@ import binascii
 import re
 import tomllib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -91,14 +91,11 @@ _FITS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-def _read_forms() -> Iterator[SecretForm]:
-    """Yield all forms (``secret_forms.toml``)."""
-    for form in tomllib.loads(Path(__file__).with_name("secret_forms.toml").read_text("utf-8"))["form"]:
-        yield SecretForm(form["kind"], tuple(form["signs"]), re.compile(form["pattern"]), _FITS.get(form.get("fits")))
-
-
 # Of two that begin at the same place the earlier form is reported, so more specific ones come first.
-FORMS: tuple[SecretForm, ...] = tuple(_read_forms())
+FORMS: tuple[SecretForm, ...] = tuple(
+    SecretForm(form["kind"], tuple(form["signs"]), re.compile(form["pattern"]), _FITS.get(form.get("fits")))
+    for form in tomllib.loads(Path(__file__).with_name("secret_forms.toml").read_text("utf-8"))["form"]
+)
 _SIGNS = tuple((sign, form) for form in FORMS for sign in form.signs)
 _ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _NUMBER = re.compile(r"(.*)\[(\d{1,9})\]\.text", re.DOTALL)
@@ -158,7 +155,11 @@ def secrets_of(value: msgspec.Struct | msgspec.Raw) -> list[Secret]:
             elif leaf.name == "text":
                 found += _find_across_blocks(beside)
                 beside = [leaf]
-        found += [Secret(leaf, finding) for finding in _in_leaf(leaf)]
+        # {"password": "..."}: the value looks like a secret only together with the name.
+        if not leaf.is_name and leaf.name and names_password(leaf.name) and is_password(leaf.text):
+            found.append(Secret(leaf, SecretFinding("password", 0, len(leaf.text))))
+        else:
+            found += [Secret(leaf, finding) for finding in find_secrets(leaf.text)]
     return found + _find_across_blocks(beside)
 
 
@@ -222,13 +223,6 @@ def _drop_overlaps(findings: list[SecretFinding]) -> list[SecretFinding]:
         elif finding.end > kept[-1].end:
             kept[-1] = kept[-1]._replace(end=finding.end)
     return kept
-
-
-def _in_leaf(leaf: Leaf) -> list[SecretFinding]:
-    # {"password": "..."}: the value looks like a secret only together with the name.
-    if not leaf.is_name and leaf.name and names_password(leaf.name) and is_password(leaf.text):
-        return [SecretFinding("password", 0, len(leaf.text))]
-    return find_secrets(leaf.text)
 
 
 def _is_beside(beside: list[Leaf], leaf: Leaf) -> bool:

@@ -403,11 +403,12 @@ class Config(ConfigTables, frozen=True, kw_only=True):
         found = self.settings
         entries = self.entries_of(*identities)
         for entry in entries:
-            found = (
-                override_settings(entry, found)
-                if entry.find_identity == identities[0]
-                else choose_stricter(found, _keep_bounds(entry))
-            )
+            if entry.find_identity == identities[0]:
+                found = override_settings(entry, found)
+                continue
+            review, response = entry.review, entry.review_response
+            bounds = ServerSettings(review=review, review_response=response, caps=entry.caps, budget=entry.budget)
+            found = choose_stricter(found, bounds)
         found = choose_stricter(found, self.tightened)
         for entry in self.tightened_servers:
             if entry.find_identity in identities or not {*entry.coarser}.isdisjoint(identities):
@@ -422,13 +423,6 @@ class Config(ConfigTables, frozen=True, kw_only=True):
             for entry in self.servers
             if entry.find_identity in identities or not {*entry.coarser}.isdisjoint(identities)
         ]
-
-
-def _keep_bounds(entry: ServerSettings) -> ServerSettings:
-    """Return the denials and limits of an entry, without its choice of models."""
-    return ServerSettings(
-        review=entry.review, review_response=entry.review_response, caps=entry.caps, budget=entry.budget
-    )
 
 
 def override_settings(particular: ServerSettings, general: ServerSettings) -> ServerSettings:

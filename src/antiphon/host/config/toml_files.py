@@ -97,6 +97,10 @@ def _combine_documents(
     chosen = (project or said).defaults
     order = chosen.order or said.defaults.order
     tables: dict[str, Any] = {name: getattr(said, name) for name in settings.ConfigTables.__struct_fields__}
+    store = said.defaults.store
+    if store is not None and store not in ("default", "memory") and "://" not in store:
+        # The path must not depend on the current folder.
+        store = str(files[0].absolute().parent / Path(store).expanduser())
     return settings.Config(
         **tables,
         default=chosen.model or said.defaults.model,
@@ -108,17 +112,10 @@ def _combine_documents(
         review_timeout=said.defaults.review_timeout,
         generate_timeout=said.defaults.generate_timeout,
         attempts=said.defaults.attempts,
-        store=_resolve_store(said.defaults.store, files),
+        store=store,
         keep_content=said.defaults.keep_content or False,
         files=files,
     )
-
-
-def _resolve_store(said: str | None, files: tuple[Path, ...]) -> str | None:
-    """Resolve the store's path, so that it does not depend on the current folder."""
-    if said is None or said in ("default", "memory") or "://" in said:
-        return said
-    return str(files[0].absolute().parent / Path(said).expanduser())
 
 
 def _check_project(said: ConfigDocument, path: Path) -> None:

@@ -124,14 +124,16 @@ def select_model(
     total = priorities.total
     scored = {each.model.name: _score_model(each, priorities) for each in judged if not each.obstacles}
     winner, rule = _decide_winner([scored[model.name] for model in followed.models], catalogue, weighed=total > 0)
+    fallbacks = catalogue.fallbacks(winner.name) if winner else ()
+    shown = {"cost": priorities.cost, "speed": priorities.speed, "intelligence": priorities.intelligence}
     return selection.Selection(
         winner=winner.name if winner else None,
-        fallbacks=_list_fallbacks(winner, eligible, catalogue),
+        fallbacks=tuple(model.name for model in fallbacks if model in eligible),
         rule=rule,
         needs=needs,
         hint=followed.hint,
         match=followed.match,
-        priorities=_show_priorities(priorities),
+        priorities={name: float(value) for name, value in shown.items() if value},
         left=left,
         candidates=tuple(_make_candidate(each, scored.get(each.model.name), followed, total) for each in judged),
     )
@@ -174,12 +176,6 @@ def _decide_winner(
         return first, "default" if first.name == catalogue.default else "order"
     # ``min`` over the negative sum takes the highest sum, and among equal ones the first by ``in_order``.
     return min(models, key=lambda scored: (-scored.sum, in_order(scored))).judged.model, "score"
-
-
-def _list_fallbacks(winner: Model | None, eligible: list[Model], catalogue: ModelCatalogue) -> tuple[str, ...]:
-    if winner is None:
-        return ()
-    return tuple(model.name for model in catalogue.fallbacks(winner.name) if model in eligible)
 
 
 def _compute_cost(model: Model, needs: selection.Needs) -> Decimal | None:
@@ -260,11 +256,6 @@ def _make_candidate(
         cost=cost,
         scores=scores,
     )
-
-
-def _show_priorities(priorities: Priorities) -> dict[str, float]:
-    named = {"cost": priorities.cost, "speed": priorities.speed, "intelligence": priorities.intelligence}
-    return {name: float(value) for name, value in named.items() if value}
 
 
 class Models:

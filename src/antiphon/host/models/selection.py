@@ -151,16 +151,11 @@ def match_hint(hint: str, model: Model) -> Match | None:
         return "exact"
     if wanted in {alias.casefold() for alias in model.aliases}:
         return "alias"
-    if _is_of_family(wanted, model):
-        return "family"
+    if model.family is not None:
+        family = family_of(wanted)
+        if model.family.casefold() in {wanted, family.name if family else wanted}:
+            return "family"
     return "substring" if any(wanted in name for name in names) else None
-
-
-def _is_of_family(wanted: str, model: Model) -> bool:
-    if model.family is None:
-        return False
-    family = family_of(wanted)
-    return model.family.casefold() in {wanted, family.name if family else wanted}
 
 
 def follow_hints(hints: Sequence[str], models: Sequence[Model]) -> Followed:

@@ -85,7 +85,8 @@ async def conclude_ask(case: Case, work: Awaitable[T]) -> T:
         await _save_withdrawn(case)
         raise
     except AntiphonError as error:
-        case.became = _find_outcome(error)
+        why = str(error.data.get("reason", "error")) if isinstance(error, Rejected) else "error"
+        case.became = None if why == "user" else Outcome(became="failed", why=why)
         await _save_rest(case)
         raise
     except Exception as error:
@@ -97,12 +98,6 @@ async def conclude_ask(case: Case, work: Awaitable[T]) -> T:
         await _save_rest(case)
     case.desk.released.add(case.origin, case.method, tuple(case.reviews), by_person=case.by_person)
     return outcome
-
-
-def _find_outcome(error: AntiphonError) -> Outcome | None:
-    """Return the outcome of a permission that led to no answer, or ``None`` for a denial."""
-    why = str(error.data.get("reason", "error")) if isinstance(error, Rejected) else "error"
-    return None if why == "user" else Outcome(became="failed", why=why)
 
 
 async def know_task(case: Case) -> None:

@@ -594,12 +594,13 @@ class Queue:
         *,
         shared: bool = False,
     ) -> base.ReviewRow:
-        now = self._clock()
+        now, call = self._clock(), origin.call
+        asked = f"{call.id}:{origin.round.n if origin.round else 0}" if call else f"ask:{origin.id}"
         row = base.ReviewRow(
             id=token_hex(8),
             kind=kind,
             fingerprint=fingerprint_question(kind, origin, digests),
-            group=_name_group(origin, self._store.host),
+            group=f"{self._store.host}:{asked}",
             identity=origin.identity,
             created=now,
             expires=None if expires_in is None else now + expires_in,
@@ -656,9 +657,3 @@ async def _check_call(item: AnyItem, decision: AnyDecision) -> None:
             await check_arguments(item, decision.params)
         except ValueError as error:
             raise Mismatch(str(error)) from None
-
-
-def _name_group(origin: Origin, host: str) -> str:
-    if origin.call is None:
-        return f"{host}:ask:{origin.id}"
-    return f"{host}:{origin.call.id}:{origin.round.n if origin.round else 0}"

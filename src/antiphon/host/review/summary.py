@@ -297,6 +297,7 @@ def who_of(origin: Origin) -> Who:
     """Collect who asks, and for what."""
     kind, _, digits = origin.identity.partition(":")
     call = origin.call
+    line = encode_value(call.arguments).decode("utf-8", "replace") if call and call.arguments is not None else ""
     return Who(
         target=(target := mask_text(origin.target)),
         name=server_name(target, kind),
@@ -305,17 +306,12 @@ def who_of(origin: Origin) -> Who:
         identity=origin.identity,
         claims=f"{origin.server.name} {origin.server.version}" if origin.server else "",
         call=f"{call.method} {call.name or ''}".rstrip() if call else "",
-        arguments=_format_arguments(call.arguments) if call and call.arguments is not None else "",
+        arguments=line if call is None or len(line) <= _LINE else format_json(call.arguments),
         round=(origin.round.n, origin.round.max) if origin.round else None,
         task=None if (task := origin.task) is None else msgspec.structs.replace(task, says=mask_text(task.says)),
         door=origin.door or "",
         unclear=origin.unclear,
     )
-
-
-def _format_arguments(arguments: object) -> str:
-    line = encode_value(arguments).decode("utf-8", "replace")
-    return line if len(line) <= _LINE else format_json(arguments)
 
 
 def task_text(task: OriginTask, words: Texts, now: float) -> str:

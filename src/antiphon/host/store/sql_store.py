@@ -377,17 +377,14 @@ class SqlStore:
                 await heart
             try:
                 async with asyncio.timeout(CLOSING):
-                    await self._leave_store()
+                    await self._changes.finish()
+                    await self._owed.pay()
+                    await self._runner.run(partial(leftovers.record_leaving, host=self.host))
             except Exception as error:
                 # The next process that uses the store finds that this one does not run any more, and
                 # recovers what it left.
                 _log.warning("the end of this process could not be recorded in the store: %s", type(error).__name__)
         await self._runner.aclose()
-
-    async def _leave_store(self) -> None:
-        await self._changes.finish()
-        await self._owed.pay()
-        await self._runner.run(partial(leftovers.record_leaving, host=self.host))
 
     async def run_write(self, work: Callable[[Connection], T]) -> T:
         """Open the store and write."""

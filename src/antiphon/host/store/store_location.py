@@ -54,7 +54,8 @@ def usual_store(*, soon: bool = False) -> Store:
             is first stored.
     """
     folder = state_folder(os.environ)
-    if find_spec("sqlalchemy") is None or not _can_be_written(folder):
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if find_spec("sqlalchemy") is None or not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
         return MemoryStore()
     if soon:
         # A daemon thread, so that a program that ends earlier does not wait for it.
@@ -84,11 +85,6 @@ class _Later:
         """See ``base.Store.aclose``. A store that was never used has nothing to release."""
         if self._made is not None:
             await self._made.aclose()
-
-
-def _can_be_written(folder: Path) -> bool:
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
 def state_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Path:

@@ -108,14 +108,11 @@ def _read_messages(entries: object, params: CreateMessageRequestParams) -> Seque
     blocks = [block for message in params.messages for block in message.blocks]
     kept: list[SamplingContent] = [block for block in blocks if not isinstance(block, TextContent)]
     read = [_read_message(entry, f"messages[{at}]", kept) for at, entry in enumerate(cast("list[object]", entries))]
-    return list(_reuse_originals(read, params.messages))
-
-
-def _reuse_originals(read: list[SamplingMessage], originals: Sequence[SamplingMessage]) -> Iterator[SamplingMessage]:
-    """Yield the original of every unchanged message, since it may have annotations that the form does not show."""
-    for at, message in enumerate(read):
-        original = originals[at] if at < len(originals) else None
-        yield original if original is not None and _make_plain(original) == _make_plain(message) else message
+    # An unchanged message may have annotations that the form does not show, so the original is taken.
+    for at, (message, original) in enumerate(zip(read, params.messages, strict=False)):
+        if _make_plain(original) == _make_plain(message):
+            read[at] = original
+    return read
 
 
 def _make_plain(message: SamplingMessage) -> tuple[str, list[object]]:

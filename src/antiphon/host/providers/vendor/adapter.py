@@ -96,7 +96,8 @@ def _make_openai(model: Model, key: str | None, client: httpx2.AsyncClient) -> T
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    if model.base_url is not None and not _is_of(model.base_url, "openai.com"):
+    host = urlsplit(model.base_url or "").hostname or ""
+    if model.base_url is not None and host != "openai.com" and not host.endswith(".openai.com"):
         return _make_compatible(model, key, client)
     provider = OpenAIProvider(base_url=model.base_url or _OPENAI, api_key=key, http_client=client)
     return OpenAIChatModel(model.model, provider=provider)
@@ -176,11 +177,6 @@ _MAKERS: dict[str, _Maker] = {
     "google": _make_google,
     "gemini": _make_google,
 }
-
-
-def _is_of(url: str, domain: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    return host == domain or host.endswith(f".{domain}")
 
 
 class _TooLarge(httpx2.TransportError):
@@ -347,8 +343,10 @@ def _make_failure(kind: FailureKind, meaning: str, error: BaseException, model: 
     # A vendor that answered with an error, or was never reached, has not let a model work.
     unworked = isinstance(status, int) or any(isinstance(one, _UNREACHED) for one in _list_causes(error))
     details = [f"HTTP {status}"] if isinstance(status, int) else []
-    words = (_get_word(error, name) for name in ("provider_error_type", "provider_error_code"))
-    details += [word for word in words if word]
+    for name in ("provider_error_type", "provider_error_code"):
+        word: object = getattr(error, name, None)
+        if isinstance(word, str) and len(word) <= _LONGEST_WORD and _PLAIN_WORD.fullmatch(word):
+            details.append(word)
     told = f" ({', '.join(dict.fromkeys(details))})" if details else ""
     return ProviderFailure(
         kind,
@@ -366,9 +364,3 @@ def _list_causes(error: BaseException) -> Iterator[BaseException]:
             return
         yield at
         at = at.__cause__ or at.__context__
-
-
-def _get_word(error: BaseException, name: str) -> str | None:
-    word: object = getattr(error, name, None)
-    is_plain = isinstance(word, str) and len(word) <= _LONGEST_WORD and _PLAIN_WORD.fullmatch(word)
-    return word if is_plain and isinstance(word, str) else None

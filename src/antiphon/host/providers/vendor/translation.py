@@ -207,6 +207,7 @@ def convert_completion(
     length = sum(len(block.text) for block in blocks if isinstance(block, TextContent))
     allowed = _find_bound(response, length, params)
     kept = _cut_blocks(blocks, allowed)
+    read, written = max(response.usage.input_tokens, 0), max(response.usage.output_tokens, 0)
     return Completion(
         result=CreateMessageResult(
             role="assistant",
@@ -214,7 +215,7 @@ def convert_completion(
             model=(response.model_name or model.model)[:_LONGEST_MODEL_NAME],
             stop_reason="maxTokens" if length > allowed else _stop_reason(response, kept),
         ),
-        usage=_convert_usage(response),
+        usage=Usage(input_tokens=read, output_tokens=written) if read or written else None,
         by=model.name,
     )
 
@@ -271,8 +272,3 @@ def _stop_reason(response: ModelResponse, blocks: list[SamplingContent]) -> str:
         return "contentFilter"
     # Only Anthropic distinguishes the two.
     return "stopSequence" if raw == "stop_sequence" else "endTurn"
-
-
-def _convert_usage(response: ModelResponse) -> Usage | None:
-    read, written = max(response.usage.input_tokens, 0), max(response.usage.output_tokens, 0)
-    return Usage(input_tokens=read, output_tokens=written) if read or written else None
