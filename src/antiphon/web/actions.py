@@ -101,7 +101,10 @@ async def decide_question(site: Site, request: Request) -> Response:
     # The page's script chooses the next question itself.
     then = "/" if wants_data(request) else await _find_next_place(site, found, Sifting.of(request.query_params))
     before = [found, *(each for each in also if each.id in decisions)]
-    return await site.decided(request, before, _name_decision(decision, action), then=then)
+    done = decision.action if isinstance(decision, ElicitResult) else action
+    if isinstance(decision, review.Deny) and decision.reach != "once":
+        done = f"deny.{decision.reach}"
+    return await site.decided(request, before, f"done.{done}", then=then)
 
 
 @_reporting
@@ -288,14 +291,6 @@ def _make_decision(question: Question, action: str, form: DecisionForm, now: flo
             raise InvalidInput("problem.form")
 
 
-def _name_decision(decision: review.Decision | ElicitResult, action: str) -> str:
-    """Return the key of the text that says what was decided."""
-    if isinstance(decision, ElicitResult):
-        return f"done.{decision.action}"
-    reach = decision.reach if isinstance(decision, review.Deny) else "once"
-    return f"done.{action}" if reach == "once" else f"done.deny.{reach}"
-
-
 def _is_refusal(decision: review.Decision | ElicitResult) -> bool:
     """Tell whether a decision allows nothing, so that it may be made at any speed."""
     return isinstance(decision, review.Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
@@ -368,7 +363,9 @@ async def show_answer(site: Site, request: Request) -> Response:
         await site.gather()
         rows = (await site.store.asks(Sought(words=((own.answer.ask, ()),), limit=1))).rows
         record = rows[0].seq if rows else None
-    failure = "" if own.failure is None else _describe_failure(site, request, own.failure)
+    words, failure = site.texts(request), "" if own.failure is None else _describe_error(own.failure)
+    key = f"cause.{own.failure.data.get('reason')}" if isinstance(own.failure, Rejected) else ""
+    failure = f"{words(key)}: {failure}" if words.has(key) else failure
     return site.html(request, "asked.html", own=own, answer=shown and shown.answer, record=record, failure=failure)
 
 
@@ -425,13 +422,6 @@ def _collect_shown(own: OwnRequest) -> Shown | None:
 def _get_params(shown: Shown) -> CreateMessageRequestParams:
     assert shown.params is not None, "requests to a model have them"
     return shown.params
-
-
-def _describe_failure(site: Site, request: Request, failure: AntiphonError) -> str:
-    words = site.texts(request)
-    reason = failure.data.get("reason") if isinstance(failure, Rejected) else None
-    key = f"cause.{reason}"
-    return f"{words(key)}: {_describe_error(failure)}" if words.has(key) else _describe_error(failure)
 
 
 def _describe_error(error: AntiphonError) -> str:

@@ -30,7 +30,7 @@ from antiphon.host.review.question import Question, reaches_question
 from antiphon.host.review.review import ReviewItem, ToolItem
 from antiphon.host.review.shown import MessageTurn, Shown, collect_shown, shape_of
 from antiphon.host.review.summary import ORDERS, arrange_rows, first_rows, first_words, outcome_text, who_of
-from antiphon.host.store.ask_rows import AskRow, Sought
+from antiphon.host.store.ask_rows import Sought
 from antiphon.web.queue_rows import FILTERS, QueueRows, Sifting, group_changes
 from antiphon.web.render import PIECE
 from antiphon.web.site import Site
@@ -135,6 +135,10 @@ async def _collect_question(site: Site, request: Request, found: Question) -> di
         mine = [(name.partition(":")[2], value) for name, value in draft if part_of(name) == of]
         return {name: [value for other, value in mine if other == name] for name, _ in mine} or None
 
+    covered: dict[str, list[Question]] = {}
+    if shown is not None and "grant" in shown.choices:
+        pending = [each for each in await site.pending() if each.identity == found.identity][:_COVERED]
+        covered = {scope: find_covered(found, scope, pending) for scope in shown.scopes}
     of_server = await site.store.asks(Sought(identity=found.identity, limit=2 * _LAST))
     return {
         "q": shown,
@@ -142,17 +146,9 @@ async def _collect_question(site: Site, request: Request, found: Question) -> di
         "became": _describe_outcome(site, request, found),
         "drafts": drafts,
         "take": "take" in request.query_params,
-        "covered": await _count_covered(site, found, shown),
+        "covered": covered,
         "decided": [row for row in of_server.rows if row.ending != "open"][:_LAST],
     }
-
-
-async def _count_covered(site: Site, found: Question, shown: Shown | None) -> dict[str, list[Question]]:
-    """Return what waits and would be covered by a grant, by its scope."""
-    if shown is None or "grant" not in shown.choices:
-        return {}
-    pending = [each for each in await site.pending() if each.identity == found.identity][:_COVERED]
-    return {scope: find_covered(found, scope, pending) for scope in shown.scopes}
 
 
 def part_of(name: str) -> str:
