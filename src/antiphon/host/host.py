@@ -157,7 +157,7 @@ class Host:
         self._model_api: ModelApi | None = None
         if model_api:
             # It begins to listen when the first server is equipped.
-            self._model_api = cast("ModelApi", import_module(_ENDPOINT).ModelEndpoint(self))
+            self._model_api = cast("ModelApi", import_module("antiphon.model_api.endpoint").ModelEndpoint(self))
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -481,9 +481,6 @@ def _make_reviewer(name: str | Reviewer | None, undo: float | None) -> Reviewer 
     from antiphon.host.terminal import TerminalReviewer
 
     return TerminalReviewer() if undo is None else TerminalReviewer(undo=undo)
-
-
-_ENDPOINT = "antiphon.model_api.endpoint"
 
 
 class ModelApi(Protocol):

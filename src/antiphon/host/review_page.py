@@ -25,8 +25,6 @@ from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.machine.public_names import describe_install
 
-_WEB = "antiphon.web.page_server"
-
 
 class OpenedPage(Protocol):
     """A page that is being served."""
@@ -48,7 +46,7 @@ Opener = Callable[..., AbstractAsyncContextManager[OpenedPage]]
 def page_opener() -> Opener:
     """Return the function that opens the review page; raise ``ConfigError`` without ``antiphon[host]``."""
     try:
-        found = import_module(_WEB)
+        found = import_module("antiphon.web.page_server")
     except ModuleNotFoundError as error:
         raise ConfigError(f"the review page needs more packages ({error.name}): {describe_install('host')}") from None
     return cast("Opener", found.serve_and_open_page)

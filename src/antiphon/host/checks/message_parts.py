@@ -161,7 +161,12 @@ def list_texts(asked: CreateMessageRequestParams | CreateMessageResult) -> Itera
     if isinstance(asked, CreateMessageRequestParams):
         if asked.system_prompt is not None:
             yield Text("systemPrompt", asked.system_prompt)
-        yield from _tool_texts(asked)
+        for at, tool in enumerate(asked.tools or ()):
+            yield Text(f"tools[{at}]", _encode_json(tool))
+        for at, stop in enumerate(asked.stop_sequences or ()):
+            yield Text(f"stopSequences[{at}]", stop)
+        if asked.metadata:
+            yield Text("metadata", _encode_json(asked.metadata))
     for place, block in list_blocks(asked):
         yield from _block_texts(place, block)
 
@@ -178,15 +183,6 @@ def list_binaries(asked: CreateMessageRequestParams | CreateMessageResult | Call
 
 def _list_messages(params: CreateMessageRequestParams) -> list[tuple[str, SamplingMessage]]:
     return [(f"messages[{at}]", message) for at, message in enumerate(params.messages)]
-
-
-def _tool_texts(params: CreateMessageRequestParams) -> Iterator[Text]:
-    for at, tool in enumerate(params.tools or ()):
-        yield Text(f"tools[{at}]", _encode_json(tool))
-    for at, stop in enumerate(params.stop_sequences or ()):
-        yield Text(f"stopSequences[{at}]", stop)
-    if params.metadata:
-        yield Text("metadata", _encode_json(params.metadata))
 
 
 def _block_texts(place: str, block: AnyBlock) -> Iterator[Text]:

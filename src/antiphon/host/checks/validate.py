@@ -120,16 +120,12 @@ def _check_message(message: sampling.SamplingMessage, place: str) -> None:
     if not message.blocks:
         sampling.refuse_place(f"{place}.content", "empty")
     for where, block in message_blocks(message, place):
-        _check_block(where, block)
-
-
-def _check_block(place: str, block: object) -> None:
-    if not isinstance(block, _TOP_BLOCKS):
-        sampling.refuse_place(place, "content of a kind that sampling does not have")
-    if isinstance(block, content.ToolUseContent):
-        _check_depth(f"{place}.input", block.input)
-    if isinstance(block, content.ToolResultContent):
-        _check_tool_result(place, block)
+        if not isinstance(block, _TOP_BLOCKS):
+            sampling.refuse_place(where, "content of a kind that sampling does not have")
+        if isinstance(block, content.ToolUseContent):
+            _check_depth(f"{where}.input", block.input)
+        if isinstance(block, content.ToolResultContent):
+            _check_tool_result(where, block)
 
 
 def _check_tool_result(place: str, result: content.ToolResultContent) -> None:

@@ -39,8 +39,6 @@ _FREE = ModelPrice(input=Decimal(0), output=Decimal(0))
 
 Match = Literal["exact", "alias", "family", "substring"]
 
-_BEST_FIRST: tuple[Match, ...] = ("exact", "alias", "family", "substring")
-
 ObstacleCode = Literal[
     "not-allowed",
     "unavailable",
@@ -162,7 +160,7 @@ def follow_hints(hints: Sequence[str], models: Sequence[Model]) -> Followed:
     """Keep the best matches of the first hint that matches any model; keep all models if no hint does."""
     for hint in hints:
         fits = [(match_hint(hint, model), model) for model in models]
-        for level in _BEST_FIRST:
+        for level in ("exact", "alias", "family", "substring"):
             best = [model for found, model in fits if found == level]
             if best:
                 return Followed(best, hint, level)

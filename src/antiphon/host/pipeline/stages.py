@@ -326,7 +326,10 @@ async def fill_in_form(case: Case, item: ElicitItem, admitted: Pass) -> ElicitRe
     for name in () if isinstance(given, ElicitResult) else given.undone:
         case.note("review", f"undone:{name}", by=by)
     if isinstance(result, Deny):
-        return await _decline_form(case, item, result, by)
+        await _extend_denial(case, result, by)
+        reason = result.reason and mask_text(result.reason)
+        case.note("review", name_of(result), by=by, reason=reason, told=_choose_reason(item, result))
+        return case.declined("user")
     if await case.desk.store.blocks(*case.origin.identities):
         return case.declined("policy")
     case.by_person = True
@@ -335,13 +338,6 @@ async def fill_in_form(case: Case, item: ElicitItem, admitted: Pass) -> ElicitRe
 
 
 _UNANSWERED: dict[type[Exception], Reason] = {NoReviewer: "no-reviewer", TimeoutError: "expired", LimitReached: "limit"}
-
-
-async def _decline_form(case: Case, item: ElicitItem, denial: Deny, by: str | None) -> ElicitResult:
-    await _extend_denial(case, denial, by)
-    reason = denial.reason and mask_text(denial.reason)
-    case.note("review", name_of(denial), by=by, reason=reason, told=_choose_reason(item, denial))
-    return case.declined("user")
 
 
 def no_wider(

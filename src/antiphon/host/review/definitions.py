@@ -31,8 +31,6 @@ from antiphon.wire.tools import Tool, ToolAnnotations
 MAX_TOOLS = 500
 """Most tools of one server that are listed: nobody switches more one by one, since filters can do that."""
 
-RunState = Literal["stopped", "starting", "running", "failed"]
-
 
 class ShownTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that a server behind a gateway offers, and its name for clients."""
@@ -56,7 +54,7 @@ class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
     identity: str
     target: str
     """The command line or URL, for display; without credentials."""
-    state: RunState
+    state: Literal["stopped", "starting", "running", "failed"]
     since: float
     """When it entered its state: seconds since the epoch."""
     process: int | None = None

@@ -115,23 +115,16 @@ def _describe_ask(row: AskRow, steps: list[NumberedRecord]) -> AskHistory:
     if row.method != "sampling/createMessage" or received is None or sent is None:
         return AskHistory(row=row, steps=steps, texts=_list_texts(kept, {"policy", "generate", "answered"}))
     answer = _decode_kept(kept.get("answered"), CreateMessageResult)
+    digests = {step.record.step: step.record.digest for step in steps if step.record.step in ("policy", "generate")}
+    # Whether something else was sent, and was not kept.
+    is_lost = "generate" in digests and digests["generate"] != digests["policy"] and sent is received
     return AskHistory(
         row=row,
         steps=steps,
         asked=_show_kept(row, received, sent, None),
         answer=None if answer is None else _show_kept(row, received, sent, answer),
-        changes=_list_changes(steps, received, sent),
+        changes=None if is_lost else compare_requests(received, sent),
     )
-
-
-def _list_changes(
-    steps: list[NumberedRecord], received: CreateMessageRequestParams, sent: CreateMessageRequestParams
-) -> list[DiffLine] | None:
-    digests = {step.record.step: step.record.digest for step in steps if step.record.step in ("policy", "generate")}
-    if "generate" in digests and digests["generate"] != digests["policy"] and sent is received:
-        # Something else was sent, and was not kept.
-        return None
-    return compare_requests(received, sent)
 
 
 def _show_kept(

@@ -88,15 +88,12 @@ class Webhook:
             more = f" ({count} questions)" if count > 1 else ""
             notice = Notice(text=f"Antiphon: {_WORDS[kind]}{more}", kind=kind, id=id, count=count)
             self._last = self._clock()
-            await self._attempt(msgspec.json.encode(notice))
-
-    async def _attempt(self, body: bytes) -> None:
-        try:
-            async with asyncio.timeout(NOTICE_TIMEOUT):
-                await self._send(self._url, body)
-        except Exception as error:
-            # The address may contain a secret, and so may an error that quotes it: neither is logged.
-            _log.warning("the webhook of [notify] failed: %s", type(error).__name__)
+            try:
+                async with asyncio.timeout(NOTICE_TIMEOUT):
+                    await self._send(self._url, msgspec.json.encode(notice))
+            except Exception as error:
+                # The address may contain a secret, and so may an error that quotes it: neither is logged.
+                _log.warning("the webhook of [notify] failed: %s", type(error).__name__)
 
 
 async def post_json(url: str, body: bytes) -> None:

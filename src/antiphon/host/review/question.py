@@ -165,7 +165,11 @@ def check(item: AnyItem, decision: review.Decision | ElicitResult) -> None:
     if isinstance(item, review.ElicitItem) or isinstance(decision, ElicitResult):
         if not (isinstance(item, review.ElicitItem) and isinstance(decision, ElicitResult)):
             raise Mismatch("an elicitation is answered with an ElicitResult or denied, and nothing else is")
-        _check_form(item, decision)
+        if decision.action == "accept" and item.params.mode == "form":
+            try:
+                check_content(fields_of(item.params), decision.content or {})
+            except ValueError as error:
+                raise Mismatch(str(error)) from None
         return
     if _choice(decision) not in item.choices or isinstance(
         decision, review.Edit if isinstance(item, review.ToolItem) else review.EditCall
@@ -189,15 +193,6 @@ def _check_shown(item: review.ReviewItem | review.ToolItem, decision: review.Dec
     offered = (item.model, *item.models) if isinstance(item, review.ReviewItem) else ()
     if model is not None and model not in offered:
         raise Mismatch(f"{model} is not among the models to choose from")
-
-
-def _check_form(item: review.ElicitItem, result: ElicitResult) -> None:
-    if result.action != "accept" or item.params.mode != "form":
-        return
-    try:
-        check_content(fields_of(item.params), result.content or {})
-    except ValueError as error:
-        raise Mismatch(str(error)) from None
 
 
 def _choice(decision: review.Decision) -> review.Choice:

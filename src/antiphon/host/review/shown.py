@@ -287,13 +287,10 @@ def _describe_decision(question: Question) -> str:
     return getattr(decision, "action", "") or name_of(decision).partition(":")[0]
 
 
-PartKind = Literal["text", "json", "image", "audio", "note"]
-
-
 class MessagePart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a message."""
 
-    kind: PartKind
+    kind: Literal["text", "json", "image", "audio", "note"]
     text: str = ""
     label: str = ""
     name: str = ""

@@ -406,7 +406,8 @@ class MemoryStore(base.Store):
                     return account.key
         if change.send is not None and change.send not in self._holds:
             return "hold"
-        if change.use is not None and not self._is_given(change.use):
+        grant = None if change.use is None else self._grants.get(change.use)
+        if change.use is not None and (grant is None or not self._in_force(grant)):
             return "grant"
         return self._refusal_of_decision(change)
 
@@ -428,10 +429,6 @@ class MemoryStore(base.Store):
         row = change.define
         is_full = len(self._definitions) >= MAX_DEFINITIONS
         return "definition" if row and is_full and (row.identity, row.tool) not in self._definitions else None
-
-    def _is_given(self, id: str) -> bool:
-        grant = self._grants.get(id)
-        return grant is not None and self._in_force(grant)
 
     def _note_block(self, row: base.BlockRow) -> None:
         known = self._blocks.setdefault(row.identity, row)
@@ -476,7 +473,12 @@ class MemoryStore(base.Store):
             amount=hold.amount,
             sent=hold.sent,
         )
-        self._forget_accounts()
+        excess = len(self._accounts) - MAX_ACCOUNTS
+        if excess > 0:
+            known = self._accounts.items()
+            idle = [key for key, balance in known if key.startswith("call:") and balance.held == Amount()]
+            for key in idle[:excess]:
+                del self._accounts[key]
 
     def _settle(self, id: str, amount: Amount) -> bool:
         hold = self._holds.pop(id, None)
@@ -487,14 +489,6 @@ class MemoryStore(base.Store):
             held = _add_amounts(balance.held, hold.amount, sign=-1)
             self._accounts[key] = msgspec.structs.replace(balance, spent=_add_amounts(balance.spent, amount), held=held)
         return True
-
-    def _forget_accounts(self) -> None:
-        excess = len(self._accounts) - MAX_ACCOUNTS
-        if excess <= 0:
-            return
-        idle = [key for key, balance in self._accounts.items() if key.startswith("call:") and balance.held == Amount()]
-        for key in idle[:excess]:
-            del self._accounts[key]
 
     def _keep(self, row: base.ReviewRow) -> None:
         self._reviews[row.id] = row

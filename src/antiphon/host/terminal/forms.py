@@ -255,7 +255,9 @@ async def fill_in(console: Console, params: ElicitRequestParams, words: Texts = 
         if content is None:
             return None
         if fields:
-            await console.show(_list_summary(content, console.layout, words))
+            given = (f"{name} = {_format_value(value, words)}" for name, value in content.items())
+            rows = (row for line in given for row in console.layout.quoted(line, 2))
+            await console.show(["", *console.layout.remark(words("inline.will_send")), *rows])
         key = await console.choose({"a": words("key.send"), "e": words("key.edit"), "c": words("edit.back")})
         if key == "a":
             return ElicitResult(action="accept", content=content)
@@ -368,13 +370,6 @@ def _describe_expected(field: Field, words: Texts) -> str:
     if field.kind in ("integer", "number"):
         return said
     return ", ".join(filter(None, (words(f"inline.kind.{field.kind}"), said)))
-
-
-def _list_summary(content: dict[str, ElicitValue], layout: Layout, words: Texts) -> Iterator[str]:
-    yield ""
-    yield from layout.remark(words("inline.will_send"))
-    for name, value in content.items():
-        yield from layout.quoted(f"{name} = {_format_value(value, words)}", 2)
 
 
 def _format_value(value: ElicitValue, words: Texts) -> str:

@@ -132,17 +132,13 @@ class TerminalReviewer:
                 seconds = self._undo if item.expires_in is None else min(self._undo, item.expires_in / 4)
                 if _is_refusal(made):
                     return _add_undone(undone, made)
-                if seconds <= 0 or not await self._take_back(console, seconds):
+                undo = key_for("undo", "inline").keys[0]
+                prompt = self._words("inline.undo", press=undo, n=math.ceil(seconds))
+                if seconds <= 0 or await console.ask_within(prompt, seconds) != undo:
                     if item.origin.id not in self._followed:
                         self._followed.append(item.origin.id)
                     return _add_undone(undone, made)
                 undone.append(review.name_of(made))
-
-    async def _take_back(self, console: Console, seconds: float) -> bool:
-        """Let the person take a permission back before it takes effect."""
-        key = key_for("undo", "inline").keys[0]
-        prompt = self._words("inline.undo", press=key, n=math.ceil(seconds))
-        return await console.ask_within(prompt, seconds) == key
 
     def _path(self) -> str | None:
         return self._terminal or find_terminal()
@@ -237,7 +233,11 @@ class Talk:
     def _keys(self) -> list[tuple[Key, str]]:
         """List the keys that can be used now, each with its label."""
         words, about = self._words, find_subject(self._shown)
-        keys = [key for key in list_offered_keys(self._shown, "inline") if key.action not in self._lacking()]
+        # A grant covers what the server sends, which is not what was approved.
+        lacking = {"grant"} if self._edit_request else set[str]()
+        if self._shown.url is not None and not forms.may_open(self._shown.url):
+            lacking.add("open")
+        keys = [key for key in list_offered_keys(self._shown, "inline") if key.action not in lacking]
         further = ("fold", "raw", "help") if self._folded else ("raw", "help")
         keys += [key_for(action, "inline") for action in further]
         said = {key.action: label_key(key, words, about) for key in keys}
@@ -247,13 +247,6 @@ class Talk:
         if isinstance(item, review.ReviewItem) and "model" in said:
             said["model"] = words("inline.instead", label=said["model"], model=inert_line(self._model or item.provider))
         return [(key, said[key.action]) for key in keys]
-
-    def _lacking(self) -> Iterator[str]:
-        if self._edit_request:
-            # A grant covers what the server sends, which is not what was approved.
-            yield "grant"
-        if self._shown.url is not None and not forms.may_open(self._shown.url):
-            yield "open"
 
     @property
     def _edit_request(self) -> bool:

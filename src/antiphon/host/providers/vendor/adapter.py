@@ -68,7 +68,13 @@ def connect_model(model: Model, key: str | None) -> Connected:
     if key is None and (variables := key_variables(model)):
         # Without a key, the vendor's library would take any key from the environment.
         raise ConfigError(f"{model.name}: the environment has no {' or '.join(variables)}")
-    client = _make_client()
+    client = httpx2.AsyncClient(
+        # Identity: the limit then applies to the bytes received, and a small answer cannot unpack to a huge one.
+        headers={"User-Agent": get_user_agent(), "Accept-Encoding": "identity"},
+        timeout=httpx2.Timeout(_READ_TIMEOUT, connect=_CONNECT_TIMEOUT),
+        follow_redirects=False,
+        event_hooks={"response": [_limit_response]},
+    )
     try:
         return Connected(_MAKERS.get(model.provider, _make_other)(model, key, client), client)
     except ImportError as error:
@@ -79,17 +85,6 @@ def connect_model(model: Model, key: str | None) -> Connected:
             f"{model.name}: cannot reach models of {model.provider!r} with a key, an address and a model alone; "
             'use "openai", "anthropic", "google" or "openai-compatible" with a base_url'
         ) from None
-
-
-def _make_client() -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        # Identity: the limit then applies to the bytes received, and a small answer cannot unpack to a huge
-        # one.
-        headers={"User-Agent": get_user_agent(), "Accept-Encoding": "identity"},
-        timeout=httpx2.Timeout(_READ_TIMEOUT, connect=_CONNECT_TIMEOUT),
-        follow_redirects=False,
-        event_hooks={"response": [_limit_response]},
-    )
 
 
 def _make_openai(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
