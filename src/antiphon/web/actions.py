@@ -44,7 +44,7 @@ from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.web.page_guards import form_of
 from antiphon.web.page_texts import LANGUAGES
 from antiphon.web.queue_rows import Sifting
-from antiphon.web.record_pages import SINGLE_KEYS, server_names, show_settings, told_of
+from antiphon.web.record_pages import SINGLE_KEYS, find_history, server_names, show_settings
 from antiphon.web.site import THEMES, OwnRequest, Site, wants_data
 from antiphon.web.views import find_similar, part_of, show_piece
 from antiphon.wire.elicitation import ElicitResult
@@ -313,7 +313,7 @@ _LONGEST_ID = 32
 
 async def show_kept_request(site: Site, request: Request) -> Response:
     """Show a request that was kept, to be edited and sent."""
-    told = await told_of(site, request.path_params["seq"])
+    told = await find_history(site, request.path_params["seq"])
     found = _to_ask(site, told)
     if told is None or found is None:
         return site.gone(request)
@@ -333,7 +333,7 @@ async def ask_again(site: Site, request: Request) -> Response:
     if not id.isalnum() or len(id) > _LONGEST_ID:
         return site.problem(request, 422, "problem.form")
     if site.own.get(id) is None:
-        told = await told_of(site, request.path_params["seq"])
+        told = await find_history(site, request.path_params["seq"])
         found = _to_ask(site, told)
         if told is None or found is None:
             return site.problem(request, 404, "problem.gone")

@@ -83,7 +83,7 @@ class Guards:
         request = Request(scope, receive)
         scope[_PLAIN] = request.headers.get("host", "").lower() in self._plain
 
-        async def told(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.setdefault("Content-Security-Policy", _PLAIN_CSP if is_plain(request) else CSP)
@@ -98,7 +98,7 @@ class Guards:
             await send(message)
 
         refusal = self._refusal(request) or await self._unwelcome(request)
-        await (refusal or self._app)(scope, receive, told)
+        await (refusal or self._app)(scope, receive, send_with_headers)
 
     def _refusal(self, request: Request) -> Response | None:
         """Check what applies to every request, public or not."""

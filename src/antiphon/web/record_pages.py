@@ -316,7 +316,7 @@ async def _list_waiting(site: Site) -> dict[str, Question]:
 
 async def show_record(site: Site, request: Request) -> Response:
     """Show one ask: what was asked, what was changed, what was answered, and every step."""
-    found = await told_of(site, request.path_params["seq"])
+    found = await find_history(site, request.path_params["seq"])
     if found is None:
         return site.gone(request)
     names, can_ask = await server_names(site), site.own.asker is not None
@@ -325,7 +325,7 @@ async def show_record(site: Site, request: Request) -> Response:
     )
 
 
-async def told_of(site: Site, seq: int) -> AskHistory | None:
+async def find_history(site: Site, seq: int) -> AskHistory | None:
     """Read one ask, by the number of its first record; ``None`` if there is none."""
     await site.gather()
     row = await site.store.ask(seq)

@@ -233,7 +233,7 @@ class Site:
 
     async def read_outcomes(self, request: Request) -> None:
         """Read what became of the decisions that were made in this browser."""
-        await self.outcomes.read(_let_in(request).number)
+        await self.outcomes.load(_let_in(request).number)
 
     def keep(self, response: Response, request: Request, name: str, value: str, *, most: int = _NAME) -> None:
         """Store a setting in the browser, of at most so many characters."""
@@ -372,7 +372,7 @@ class OutcomeLists:
         self._lists[session].appendleft(entry)
         return entry
 
-    async def read(self, session: int) -> None:
+    async def load(self, session: int) -> None:
         """Read from the store what became of the decisions of a browser. A decision that was taken back leaves it."""
         entries = self._lists[session]
         for entry in [each for each in entries if each.is_open]:

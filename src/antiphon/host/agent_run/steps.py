@@ -143,9 +143,9 @@ async def run_steps(
         said = SamplingMessage(role="assistant", content=answer.blocks)
         uses = _list_uses(answer)
         if not uses:
-            return RunResult(ended="answered", answers=answers, calls=calls.ended, messages=[*messages, said])
+            return RunResult(ended="answered", answers=answers, calls=calls.tool_ends, messages=[*messages, said])
         if step >= max_steps:
-            return RunResult(ended="max-steps", answers=answers, calls=calls.ended, messages=messages)
+            return RunResult(ended="max-steps", answers=answers, calls=calls.tool_ends, messages=messages)
         results = await calls.make(step, uses)
         messages = [*messages, said, SamplingMessage(role="user", content=results)]
 
@@ -203,7 +203,7 @@ class _ToolCalls:
         """The tools for the model; ``None`` if there are none."""
 
     @property
-    def ended(self) -> list[run_record.ToolEnded]:
+    def tool_ends(self) -> list[run_record.ToolEnded]:
         """The calls that have ended, in this order."""
         return list(self._record.ended.values())
 

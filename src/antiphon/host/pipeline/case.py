@@ -461,7 +461,7 @@ class Case:
             self.held = None
         return refused
 
-    def completed(self, completion: Completion, params: CreateMessageRequestParams) -> None:
+    def note_completion(self, completion: Completion, params: CreateMessageRequestParams) -> None:
         """Note the usage of a completion, and the model that answered in the end."""
         self.usage, self.estimated = completion.usage, completion.usage is None
         if self.usage is None:
@@ -534,13 +534,13 @@ class Case:
         left.data = {"reason": "pending", "id": id, "sent": is_sent}
         return left
 
-    def withdrawn(self) -> Rejected:
+    def withdrawal(self) -> Rejected:
         """Record that a person has stopped the call or blocked the server during the wait, and make the error."""
         if self.desk.gate.is_stopped(self.origin):
             return self.refusal("user", "the call was stopped")
         return self.refusal("policy", "blocked")
 
-    def declined(self, reason: Reason) -> ElicitResult:
+    def decline(self, reason: Reason) -> ElicitResult:
         """Record a refusal, and make the answer to an elicitation."""
         self.note("refused", reason)
         self._tell(reason, self._cause(reason))

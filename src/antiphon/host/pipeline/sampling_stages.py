@@ -266,7 +266,7 @@ async def _generate_answer(case: Case, cleared: _Cleared) -> CreateMessageResult
         )
         await reserve.save_sending(case, cleared.params, sending)
     completion = await stages.wait_for_provider(case, _complete_cleared(case, cleared))
-    case.completed(completion, cleared.params)
+    case.note_completion(completion, cleared.params)
     return await stages.answer_without_secrets(case, _check_answer(case, completion.result, cleared.params))
 
 
@@ -354,11 +354,11 @@ async def _let_in(case: Case, params: ElicitRequestParams, entered: Pass) -> Eli
         raise
     desk = case.desk
     if await desk.store.blocks(*case.origin.identities):
-        return case.declined("policy")
+        return case.decline("policy")
     verdict = case.verdict(params)
     case.note("policy", verdict.effect, digest(params), content=await case.content(params))
     if verdict.effect == "deny" and verdict.reason != "no-reviewer":
-        return case.declined("policy")
+        return case.decline("policy")
     pending = PENDING.get()
     if pending is not None and pending.take_confirmation(params, case.origin):
         result = ElicitResult(action="accept", content={"confirm": True})

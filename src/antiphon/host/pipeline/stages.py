@@ -239,7 +239,7 @@ async def decided(
         ask = partial(reviewer.confirm, item) if isinstance(item, ToolItem) else partial(reviewer.review, item)
         decision = await _count_review(case, admitted, ask)
     except Blocked:
-        raise case.withdrawn() from None
+        raise case.withdrawal() from None
     except NoReviewer as error:
         raise _refuse_unanswered(case, error) from None
     except TimeoutError:
@@ -306,7 +306,7 @@ async def fill_in_form(case: Case, item: ElicitItem, admitted: Pass) -> ElicitRe
     desk = case.desk
     if desk.reviewer is None or desk.headless:
         # A form needs a person even if the policy allows everything.
-        return case.declined("no-reviewer")
+        return case.decline("no-reviewer")
     try:
         reviewer = desk.reviewer
         given = await _count_review(case, admitted, lambda: reviewer.elicit(item))
@@ -314,9 +314,9 @@ async def fill_in_form(case: Case, item: ElicitItem, admitted: Pass) -> ElicitRe
         if isinstance(result, ElicitResult) and result.action == "accept" and item.params.mode == "form":
             check_content(fields_of(item.params), result.content or {})
     except Blocked:
-        return case.declined("user" if case.desk.gate.is_stopped(case.origin) else "policy")
+        return case.decline("user" if case.desk.gate.is_stopped(case.origin) else "policy")
     except (NoReviewer, TimeoutError, LimitReached) as error:
-        return case.declined(next(reason for kind, reason in _UNANSWERED.items() if isinstance(error, kind)))
+        return case.decline(next(reason for kind, reason in _UNANSWERED.items() if isinstance(error, kind)))
     except Exception as error:
         raise case.failure(f"the reviewer failed: {type(error).__name__}: {error}") from None
     ticket = None if isinstance(given, ElicitResult) else given.ticket
@@ -329,9 +329,9 @@ async def fill_in_form(case: Case, item: ElicitItem, admitted: Pass) -> ElicitRe
         await _extend_denial(case, result, by)
         reason = result.reason and mask_text(result.reason)
         case.note("review", name_of(result), by=by, reason=reason, told=_choose_reason(item, result))
-        return case.declined("user")
+        return case.decline("user")
     if await case.desk.store.blocks(*case.origin.identities):
-        return case.declined("policy")
+        return case.decline("policy")
     case.by_person = True
     case.note("answered", result.action, digest(result), by=by, content=await case.content(result))
     return result

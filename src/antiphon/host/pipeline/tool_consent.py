@@ -248,7 +248,7 @@ async def _allow_by_rule(case: Case, params: CallToolRequestParams, hashed: str)
     """
     desk, origin = case.desk, case.origin
     allowed, labels = desk.allowed.get(origin, params.name) or (None, None)
-    now = desk.digests.known(origin.identity, origin.tool)
+    now = desk.digests.find_known(origin.identity, origin.tool)
     if allowed is None or allowed != (now or await case.scan_message(desk.digests.of(origin.identity, origin.tool))):
         return False
     case.note_tool(labels, is_known=True)

@@ -163,7 +163,7 @@ class Digests:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], tuple[Tool, str]] = OrderedDict()
 
-    def known(self, identity: str, tool: Tool | None) -> str | None:
+    def find_known(self, identity: str, tool: Tool | None) -> str | None:
         """Return the hash of a definition, if it was computed before; see ``of``."""
         known = None if tool is None else self._known.get((identity, tool.name))
         return known[1] if known is not None and known[0] is tool else None

@@ -63,7 +63,7 @@ class OpenQuestions:
         rows = await self._store.reviews(("pending",), limit, contents=False, after=after)
         unknown = [row.id for row in rows if not self._knows(row)]
         whole = await self._whole(unknown, limit, after)
-        self._known = {row.id: one for row in rows if (one := self._read(row, whole.get(row.id))) is not None}
+        self._known = {row.id: one for row in rows if (one := self._read_known(row, whole.get(row.id))) is not None}
         return [question for _, question in self._known.values()]
 
     def _knows(self, row: base.ReviewRow) -> bool:
@@ -79,7 +79,7 @@ class OpenQuestions:
         found = [await self._store.review(id) for id in ids]
         return {row.id: row for row in found if row is not None and row.state == "pending"}
 
-    def _read(self, row: base.ReviewRow, whole: base.ReviewRow | None) -> tuple[base.ReviewRow, Question] | None:
+    def _read_known(self, row: base.ReviewRow, whole: base.ReviewRow | None) -> tuple[base.ReviewRow, Question] | None:
         if whole is not None:
             return row, question_of(whole)
         kept = self._known.get(row.id)
@@ -227,7 +227,7 @@ class DecisionWatch:
                 rest = _EACH * len(self._waiting)
             for id in list(self._unread):
                 if id in self._rows:
-                    await self._read(id, self._rows[id])
+                    await self._refresh_row(id, self._rows[id])
         except Exception as error:
             # A database that restarts is back within seconds, and people take longer, so the wait ends only when the
             # question expires.
@@ -248,7 +248,7 @@ class DecisionWatch:
         self._unread |= dict.fromkeys(id for id in known if id not in unchanged and id in self._waiting)
         return True
 
-    async def _read(self, id: str, row: base.ReviewRow) -> None:
+    async def _refresh_row(self, id: str, row: base.ReviewRow) -> None:
         self._unread.pop(id, None)
         try:
             found = await self._read_row(id, row)
