@@ -6,6 +6,7 @@ one. ``PerCaller`` keeps the state of each caller that outlives a call.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -59,45 +60,33 @@ async def take_step(
         )
 
     async def work(key: str) -> bytes:
-        value = function(**{_KEY: key}) if _wants_key(function) else function()
+        wants_key = False
+        # Functions written in C may have no signature.
+        with contextlib.suppress(ValueError):
+            wants_key = _KEY in inspect.signature(function).parameters
+        value = function(**{_KEY: key}) if wants_key else function()
         if inspect.isawaitable(value):
             value = await value
-        return _encode_value(name, value)
+        try:
+            return encode_value(value)
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise ConfigError(f"The step {name!r} returned what JSON cannot carry: {error}") from None
 
     data = await call.step(name, work, secret=secret)
     return cast("S", _decode_value(name, function, data))
 
 
-def _wants_key(function: Callable[..., Any]) -> bool:
-    try:
-        return _KEY in inspect.signature(function).parameters
-    except ValueError:
-        # Functions written in C may have no signature.
-        return False
-
-
-def _encode_value(name: str, value: object) -> bytes:
-    try:
-        return encode_value(value)
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"The step {name!r} returned what JSON cannot carry: {error}") from None
-
-
 def _decode_value(name: str, function: Callable[..., Any], data: bytes) -> Any:
-    kind = adapt_type(_return_type(function), f"The step {name!r}")
+    called = function if hasattr(function, "__annotations__") else type(function).__call__
+    annotation: Any = Any
+    # An annotation that only a type checker can resolve is ignored here.
+    with contextlib.suppress(NameError, TypeError):
+        annotation = get_type_hints(called, include_extras=True).get("return", Any)
+    kind = adapt_type(annotation, f"The step {name!r}")
     try:
         return kind.decode(data) if isinstance(kind, Adapter) else decode_with(msgspec.json.Decoder(kind), data)
     except (MismatchError, TypeError) as error:
         raise ConfigError(f"The step {name!r} returned something else than its annotation says: {error}") from None
-
-
-def _return_type(function: Callable[..., Any]) -> Any:
-    called = function if hasattr(function, "__annotations__") else type(function).__call__
-    try:
-        return get_type_hints(called, include_extras=True).get("return", Any)
-    except (NameError, TypeError):
-        # An annotation that only a type checker can resolve is ignored here.
-        return Any
 
 
 if TYPE_CHECKING:

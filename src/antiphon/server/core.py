@@ -198,6 +198,8 @@ class Core:
         has_prompts = "prompts" in declares or len(features.prompts) > 0
         has_resources = "resources" in declares or len(features.resources) + len(features.templates) > 0
         by_call = any(tool.task in ("allowed", "required") for tool in features.tools)
+        has_tasks = any(tool.task != "never" for tool in features.tools)
+        has_skills = len(features.served_skills) > 0
         return ServerCapabilities(
             tasks=TasksCapability(cancel={}, requests={"tools": {"call": {}}}) if by_call else None,
             tools=ListChangedCapability(list_changed=True) if has_tools else None,
@@ -205,13 +207,12 @@ class Core:
             resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
             completions={} if "completions" in declares or self.completes() else None,
             logging={},
-            extensions=self._list_extensions() or None,
+            extensions={
+                **({TASKS: {}} if has_tasks else {}),
+                **({SKILLS: {DIRECTORY_READ: True}} if has_skills else {}),
+            }
+            or None,
         )
-
-    def _list_extensions(self) -> dict[str, Any]:
-        tasks = any(tool.task != "never" for tool in self.features.tools)
-        skills = len(self.features.served_skills) > 0
-        return {**({TASKS: {}} if tasks else {}), **({SKILLS: {DIRECTORY_READ: True}} if skills else {})}
 
     def declared(self) -> frozenset[Declared]:
         """Return what is declared though there may be none: here, and by mounted servers."""
@@ -268,20 +269,19 @@ class Core:
 
     def resource(self, uri: str) -> ServedResource | ServedTemplate | None:
         """Return what serves a URI: a fixed resource, else the first template that matches."""
-        fixed = self.features.resources.get(uri) or self._find_respelled(normalize_uri(uri))
+        resources = self.features.resources
+        fixed = resources.get(uri)
+        if fixed is None:
+            # The URI may be that of a resource in another spelling.
+            if self._by_normal[0] != resources.version:
+                self._by_normal = resources.version, {normalize_uri(each.uri): each for each in resources}
+            fixed = self._by_normal[1].get(normalize_uri(uri))
         if fixed is not None:
             return fixed
         for template in self._templates_of(uri.partition(":")[0].lower()):
             if template.match(uri) is not None:
                 return template
         return None
-
-    def _find_respelled(self, normal: str) -> ServedResource | None:
-        """Return the resource whose URI is this one in another spelling."""
-        resources = self.features.resources
-        if self._by_normal[0] != resources.version:
-            self._by_normal = resources.version, {normalize_uri(each.uri): each for each in resources}
-        return self._by_normal[1].get(normal)
 
     def owner_of(self, uri: str) -> tuple[Core, ServedResource | ServedTemplate]:
         """Return what serves a URI, and its server: this one or a mounted one; ``ResourceNotFound`` if none does."""

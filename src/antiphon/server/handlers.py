@@ -157,7 +157,11 @@ class Handlers:
             return self._middleware.run(self._passing(params, request, call), last)
 
         called = self._middleware.find_called(params) if isinstance(params, CallToolRequestParams) else params
-        if isinstance(called, CallToolRequestParams) and not self._has_tool(called.name):
+        if (
+            isinstance(called, CallToolRequestParams)
+            and self._core.features.tools.get(called.name) is None
+            and self._mounts.by_name(called.name) is None
+        ):
             # The middleware may serve it or change its name; otherwise it is refused behind the middleware.
             return Handled(params.name, body, self._middleware.code)
         try:
@@ -265,10 +269,6 @@ class Handlers:
 
         code, repeats = partial(self._code, tool), tool.repeats
         return Handled(tool.name, body, code, once=tool.once, asks=tool.wants_context, repeats=repeats, task=tool.task)
-
-    def _has_tool(self, name: str) -> bool:
-        """Return whether a registry has the tool, or a mounted server may serve it by middleware."""
-        return self._core.features.tools.get(name) is not None or self._mounts.by_name(name) is not None
 
     def _call_mounted_tool(self, via: Via, params: CallToolRequestParams, request: Request, peer: Peer) -> Handled:
         mount: Mount = via.mount

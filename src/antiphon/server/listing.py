@@ -22,7 +22,7 @@ from antiphon.server.core import Core
 from antiphon.server.features.checked_options import ServedFeature
 from antiphon.server.features.registry import Registry
 from antiphon.server.features.tools import Requirement
-from antiphon.server.mounts import Mount, Mounts
+from antiphon.server.mounts import Mounts
 from antiphon.wire.common import PaginatedParams, PaginatedResult
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.prompts import ListPromptsResult
@@ -130,17 +130,15 @@ class _List(Struct, eq=False):
             if len(found) >= self._size:
                 return self._build(found, f"{_MOUNTED}{at}.")
             page = await mount.behind.answer(structs.replace(params, cursor=inner), request, peer)
-            found += self._list_mounted(mount, getattr(page, self._items))
+            for item in map(mount.listed, getattr(page, self._items)):
+                # Leave out names that another server has.
+                here = self._registry.get(_get_name(item))
+                if here is None or (here.via is not None and here.via.mount is mount):
+                    found.append(item)
             if page.next_cursor is not None:
                 return self._build(found, f"{_MOUNTED}{at}.{page.next_cursor}")
             inner = None
         return self._build(found, None)
-
-    def _list_mounted(self, mount: Mount, items: Sequence[Any]) -> Sequence[Any]:
-        """Return a mounted server's items as they are listed here, without names that another server has."""
-        registry, listed = self._registry, [mount.listed(item) for item in items]
-        known = [(item, registry.get(_get_name(item))) for item in listed]
-        return [item for item, here in known if here is None or (here.via is not None and here.via.mount is mount)]
 
     def _list_closed_scopes(self, caller: Caller | None) -> frozenset[Scopes]:
         """Return the scopes that hide items: such a list must stay private (2026-07-28 server/utilities/caching)."""

@@ -169,7 +169,9 @@ def _convert_member(member: _Schema, whole: _Schema, place: str) -> _Schema:
         items = _list_options(_resolve_member(resolved.get("items") or {}, whole))
         if items is None:
             raise ConfigError(f"{place} is a list of anything; a form only has lists of choices: list[Literal[...]]")
-        return {"type": "array", "items": _make_items(items, place), **_keep_members(resolved, "array"), **words}
+        chosen = _make_choice(items, place)
+        shown = {"anyOf": chosen["oneOf"]} if "oneOf" in chosen else {"type": "string", **chosen}
+        return {"type": "array", "items": shown, **_keep_members(resolved, "array"), **words}
     if kind not in _KEPT:
         raise ConfigError(
             f"{place} cannot be shown in a form: it must be text, a number, a bool, a choice (enum or Literal of "
@@ -219,11 +221,6 @@ def _make_choice(options: list[tuple[Any, str | None]], place: str) -> _Schema:
     if any(title for _, title in options):
         return {"oneOf": [{"const": value, "title": title or value} for value, title in options]}
     return {"enum": [value for value, _ in options]}
-
-
-def _make_items(options: list[tuple[Any, str | None]], place: str) -> _Schema:
-    choice = _make_choice(options, place)
-    return {"anyOf": choice["oneOf"]} if "oneOf" in choice else {"type": "string", **choice}
 
 
 def _keep_members(schema: _Schema, kind: str) -> _Schema:

@@ -84,7 +84,12 @@ def sampling_params(
         raise LocalProtocolError(
             f'include_context must be "none", "thisServer" or "allServers", got {include_context!r}'
         )
-    choice = wire.ToolChoice(mode=_check_mode(tool_choice)) if isinstance(tool_choice, str) else tool_choice
+    if isinstance(tool_choice, str):
+        if tool_choice not in ("auto", "required", "none"):
+            raise LocalProtocolError(f'tool_choice must be "auto", "required" or "none", got {tool_choice!r}')
+        choice = wire.ToolChoice(mode=tool_choice)
+    else:
+        choice = tool_choice
     if choice is not None and choice.mode == "required" and not tools:
         raise LocalProtocolError('tool_choice="required" needs tools=')
     return wire.CreateMessageRequestParams(
@@ -171,12 +176,6 @@ def _make_hints(names: str | Sequence[str]) -> list[wire.ModelHint]:
         if not isinstance(name, str):
             raise LocalProtocolError(f"model_preferences: a model's name is text, got {name!r}")
     return [wire.ModelHint(name=name) for name in found]
-
-
-def _check_mode(choice: str) -> Literal["auto", "required", "none"]:
-    if choice not in ("auto", "required", "none"):
-        raise LocalProtocolError(f'tool_choice must be "auto", "required" or "none", got {choice!r}')
-    return choice
 
 
 @explain_other_names

@@ -186,7 +186,13 @@ class HandlerCall:
                 f"{spec.name}: the call has ended; await every ask before the handler returns"
             )
         if not self.request.revision.modern and not self.connection.ready.is_set():
-            await self._until_ready(spec, timeout)
+            # 2025-11-25 basic/lifecycle: before "initialized" a server sends only pings and log messages.
+            try:
+                async with asyncio.timeout(_HANDSHAKE if timeout is None else min(timeout, _HANDSHAKE)):
+                    await self.connection.ready.wait()
+            except TimeoutError:
+                why = f"{spec.name} was not sent: the client did not complete the handshake"
+                raise errors.CallTimeout(why) from None
         ask, request = self.connection.session.ask, self.connection.request
         if not self.is_told:
             reply = await request(ask(spec, params, self.request, is_checked=True), timeout=timeout)
@@ -221,14 +227,6 @@ class HandlerCall:
         if required:
             raise make_undeclared_error()
         return False
-
-    async def _until_ready(self, spec: MethodSpec, timeout: float | None) -> None:
-        # 2025-11-25 basic/lifecycle: before "initialized" a server sends only pings and log messages.
-        try:
-            async with asyncio.timeout(_HANDSHAKE if timeout is None else min(timeout, _HANDSHAKE)):
-                await self.connection.ready.wait()
-        except TimeoutError:
-            raise errors.CallTimeout(f"{spec.name} was not sent: the client did not complete the handshake") from None
 
     @property
     def is_told(self) -> bool:

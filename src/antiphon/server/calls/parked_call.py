@@ -30,7 +30,7 @@ from antiphon.server.calls.call import CallAnswer, Handled, HandlerCall, read_an
 from antiphon.server.calls.call_states import ASKING, ENDS, TRANSITIONS, CallEvent, CallState, find_next_state
 from antiphon.server.core import Core
 from antiphon.server.state.request_state import make_refusal
-from antiphon.wire.common import RoundParams, Wire
+from antiphon.wire.common import Wire
 from antiphon.wire.envelope import encode_value, to_wire
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.rounds import ANSWER_WITHIN, InputRequest, InputRequiredResult
@@ -321,7 +321,10 @@ class RoundCall(HandlerCall):
             self.state = find_next_state(self.state, CallEvent.REPEAT)
             connection.reply(request, self.last)
             return False
-        answers = self._read_answers(request.params) if is_parked else {}
+        # Every answer is checked before any is delivered, so that an invalid one leaves the call unchanged.
+        given: dict[str, Raw] = (request.params.input_responses or {}) if is_parked else {}
+        pending = self._pending
+        answers = {key: read_answer(key, raw, pending[key].spec) for key, raw in given.items() if key in pending}
         for key, answer in answers.items():
             ask = self._pending.pop(key)
             if not ask.answer.done():
@@ -330,15 +333,6 @@ class RoundCall(HandlerCall):
                 ask.answer.set_result(answer)
         self.attach(connection, request)
         return True
-
-    def _read_answers(self, params: RoundParams) -> dict[str, CallAnswer]:
-        """Check every answer before any is delivered, so that an invalid one leaves the call unchanged."""
-        answers: dict[str, CallAnswer] = {}
-        for key, raw in (params.input_responses or {}).items():
-            ask = self._pending.get(key)
-            if ask is not None:
-                answers[key] = read_answer(key, raw, ask.spec)
-        return answers
 
     # --- legs: the requests served one after another ------------------------------------------------------------
 
@@ -386,14 +380,11 @@ class RoundCall(HandlerCall):
     def _failed(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is None:
-            self._finish(self._cancellation(), CallEvent.UNWIND)
+            is_refused = self.state is CallState.CANCELLED and not self._keeper.closed
+            why = "The server is closing" if self._keeper.closed else "The request was abandoned"
+            self._finish(make_refusal() if is_refused else InternalError(why), CallEvent.UNWIND)
         else:
             self._finish(error, _RETURN)
-
-    def _cancellation(self) -> BaseException:
-        if self._keeper.closed:
-            return InternalError("The server is closing")
-        return make_refusal() if self.state is CallState.CANCELLED else InternalError("The request was abandoned")
 
     def _encode_outcome(self, result: Wire) -> Raw:
         facts = self.request or self.first
@@ -468,7 +459,10 @@ def weight_of(data: bytes | Raw) -> int:
 
     stretch, drawn = size // _STRETCHES, _COUNTED // _STRETCHES
     starts = (n * stretch + randbelow(stretch - drawn + 1) for n in range(_STRETCHES))
-    weight = _values_of([bytes(view[at : at + drawn]) for at in starts], width=_width_at_most(view))
+    # The largest width that any character may have, since one wide character widens its string.
+    pieces = (bytes(view[at : at + _PIECE]) for at in range(0, size, _PIECE))
+    width = 1 if all(piece.isascii() and b"\\" not in piece for piece in pieces) else 4
+    weight = _values_of([bytes(view[at : at + drawn]) for at in starts], width=width)
     return size + weight * size // _COUNTED
 
 
@@ -488,9 +482,3 @@ def _find_width(piece: bytes) -> int:
     if b"\\u" in piece or (not piece.isascii() and len(piece.translate(None, _FOUR_BYTES)) < len(piece)):
         return 4
     return 1 if piece.isascii() else 2
-
-
-def _width_at_most(view: memoryview) -> int:
-    """Return the largest width that any character in the message may have; one wide character widens its string."""
-    pieces = (bytes(view[at : at + _PIECE]) for at in range(0, len(view), _PIECE))
-    return 1 if all(piece.isascii() and b"\\" not in piece for piece in pieces) else 4

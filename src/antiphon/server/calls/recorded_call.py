@@ -201,7 +201,11 @@ class RecordedCall(HandlerCall):
             noted = await self._stored.find_noted_step(self, place.name) if self._record.again else None
             if noted is not None:
                 return _decode(noted).value
-            is_recorded = await self._begin_journal()
+            is_recorded = self._has_journal
+            if not is_recorded:
+                async with self._beginning:
+                    # Another step may have begun it meanwhile.
+                    is_recorded = self._has_journal or await self._record_before()
             if is_recorded:
                 await self._stored.check_not_overtaken(self)
         value = await self.taken(name, work, f"{self.key.hex()}/{place.name}")
@@ -212,14 +216,6 @@ class RecordedCall(HandlerCall):
                 self, place.name, _encode(JournalEntry("step", place.digest, value))
             )
         return _decode(packed).value
-
-    async def _begin_journal(self) -> bool:
-        """Record what the call has learnt; return whether that was done, or raise if it will run again in any case."""
-        if self._has_journal:
-            return True
-        async with self._beginning:
-            # Another step may have begun it meanwhile.
-            return self._has_journal or await self._record_before()
 
     async def _record_before(self) -> bool:
         before = [] if self._is_kept else self._before

@@ -446,7 +446,11 @@ class JournalledCall(RoundCall):
             return False
         if self._is_wanted(CallEvent.CATCH_UP):
             if any(self.journal.list_unclaimed()):
-                self._wait_for_claims()
+                # No round is sent before the handler has come to all answered asks.
+                if asyncio.get_running_loop().time() - self._began < CATCH_UP:
+                    self._quiescence.look_again(_LOOK_AGAIN, self._send_or_fail)
+                else:
+                    self._diverge(self.journal.divergence(self._open[name].place for name in self._pending))
                 return False
             self.state = find_next_state(self.state, CallEvent.CATCH_UP)
         if not self._is_wanted(CallEvent.SEAL):
@@ -458,13 +462,6 @@ class JournalledCall(RoundCall):
         else:
             self._storing = asyncio.get_running_loop().create_task(self._send_when_stored(asks, state))
         return True
-
-    def _wait_for_claims(self) -> None:
-        """Send no round before the handler has come to all answered asks; if it does not, it has diverged."""
-        if asyncio.get_running_loop().time() - self._began < CATCH_UP:
-            self._quiescence.look_again(_LOOK_AGAIN, self._send_or_fail)
-            return
-        self._diverge(self.journal.divergence(self._open[name].place for name in self._pending))
 
     def _diverge(self, error: CallDiverged) -> None:
         """Make every ask raise from now on, including the open ones, which are no longer sent."""

@@ -99,15 +99,6 @@ class EndedCall(Struct, gc=False, frozen=True):
         return _ENDED + len(self.reply)
 
 
-def _repeat_reply(call: EndedCall, connection: Connection[ServerSession], request: Request) -> None:
-    """Answer a request as the call's last one was answered."""
-    if not call.is_error:
-        connection.reply(request, call.reply)
-        return
-    error = json.decode(call.reply, type=ErrorObject)
-    connection.reply_error(request, PeerError(error.message, code=error.code, data=error.data))
-
-
 _START = CallEvent.START
 
 Entry = RoundCall | EndedCall
@@ -341,7 +332,12 @@ class ServerRounds:
             self._replay(retry, journal, run)
         elif not isinstance(call, RoundCall):
             self._kept.keep(retry.state.call, call)
-            _repeat_reply(call, retry.connection, retry.request)
+            if call.is_error:
+                error = json.decode(call.reply, type=ErrorObject)
+                failure = PeerError(error.message, code=error.code, data=error.data)
+                retry.connection.reply_error(retry.request, failure)
+            else:
+                retry.connection.reply(retry.request, call.reply)
         elif call.resume(retry.connection, retry.request, retry.state.generation):
             self._kept.forget(call.id)
             self._live[call.id] = call

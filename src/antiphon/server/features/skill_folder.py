@@ -101,7 +101,11 @@ def read_skills(
         left -= len(data)
         if left < 0:
             raise ConfigError(f"{place}: the files have more than {MAX_TOTAL:,} bytes: serve fewer skills")
-        uri = _make_uri([*start, *path.relative_to(root).parts], path)
+        try:
+            parts = [quote(part, safe="!$&'()*+,;=") for part in (*start, *path.relative_to(root).parts)]
+        except UnicodeEncodeError:
+            raise ConfigError(f"{os.fsencode(path)!r}: the name of this file is not UTF-8: rename it") from None
+        uri = f"skill://{'/'.join(parts)}"
         front = fronts[path] = _read_front(path, data) if path.name == SKILL_FILE else {}
         files[path] = _make_resource(uri, data, front.get("name", path.name), front.get("description"), allowed)
         entries[path] = SkillResource(uri=uri, digest=compute_file_digest(data), size=len(data))
@@ -186,14 +190,6 @@ def _read_front(path: Path, data: bytes) -> dict[str, Any]:
     except ValueError as error:
         what = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error
         raise ConfigError(f"{path}: {what}") from None
-
-
-def _make_uri(parts: Sequence[str], path: Path) -> str:
-    try:
-        authority, *rest = (quote(part, safe="!$&'()*+,;=") for part in parts)
-    except UnicodeEncodeError:
-        raise ConfigError(f"{os.fsencode(path)!r}: the name of this file is not UTF-8: rename it") from None
-    return "/".join([f"skill://{authority}", *rest])
 
 
 def _make_resource(uri: str, data: bytes, name: str, description: str | None, scopes: Sequence[str]) -> ServedResource:

@@ -99,7 +99,11 @@ class Arguments:
         try:
             values = _as_dict(decoder.decode(raw))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            values = self._decode_again(decoder, raw)
+            # The arguments may hold a whole number written as ``1.0``, or be ``null``.
+            try:
+                values = _as_dict(shape.decode_with(decoder, b"{}" if bytes(raw).strip() == b"null" else raw))
+            except MismatchError as error:
+                raise self._error(error.mismatch) from None
         if self._foreign:
             self._read_foreign(values)
         return values
@@ -112,23 +116,25 @@ class Arguments:
         values: dict[str, Any] = {}
         for parameter in self.parameters:
             if parameter.wire_name in texts:
-                values[parameter.name] = self._from_text(parameter, texts[parameter.wire_name])
+                text, adapter = texts[parameter.wire_name], self._foreign.get(parameter.name)
+                try:
+                    read = adapter.from_text(text) if adapter else _convert_leniently(text, parameter.annotation)
+                except (MismatchError, msgspec.ValidationError) as error:
+                    raise self._error(prefix_place(parameter.wire_name, describe_mismatch(error))) from None
+                values[parameter.name] = read
             elif parameter.required:
                 raise self._error(SchemaMismatch(parameter.wire_name, "", "missing"))
             elif parameter.factory is not None:
                 values[parameter.name] = parameter.factory()
         return values
 
-    def _from_text(self, parameter: Parameter, text: str | list[str]) -> Any:
-        try:
-            adapter = self._foreign.get(parameter.name)
-            return adapter.from_text(text) if adapter else _convert_leniently(text, parameter.annotation)
-        except (MismatchError, msgspec.ValidationError) as error:
-            raise self._error(prefix_place(parameter.wire_name, describe_mismatch(error))) from None
-
     def _find_known_form(self) -> _Form:
         """Return the form of these parameters if another function with the same ones is in use."""
-        key = tuple(part for parameter in self.parameters for part in _make_parameter_key(parameter))
+        # The text distinguishes what Python considers equal: 1 and True, int | str and str | int.
+        key = tuple(
+            (each.name, each.annotation, repr(each.annotation), each.default is REQUIRED, repr(each.default))
+            for each in self.parameters
+        )
         self._form = _forms.setdefault(key, _Form())
         return self._form
 
@@ -138,13 +144,6 @@ class Arguments:
         rename = {p.name: p.alias for p in self.parameters if p.alias} or None
         struct = msgspec.defstruct("_", fields, kw_only=True, forbid_unknown_fields=True, gc=False, rename=rename)
         return msgspec.json.Decoder(struct)
-
-    def _decode_again(self, decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> dict[str, Any]:
-        """Find out why the first attempt failed: it may have been a whole number written as ``1.0``, or ``null``."""
-        try:
-            return _as_dict(shape.decode_with(decoder, b"{}" if bytes(raw).strip() == b"null" else raw))
-        except MismatchError as error:
-            raise self._error(error.mismatch) from None
 
     def _read_foreign(self, values: dict[str, Any]) -> None:
         for parameter, wire_name in zip(self.parameters, self.names, strict=True):
@@ -180,13 +179,6 @@ class _Form:
 
 _forms: WeakValueDictionary[tuple[object, ...], _Form] = WeakValueDictionary()
 """The forms in use, by the identity of their parameters."""
-
-
-def _make_parameter_key(parameter: Parameter) -> tuple[object, ...]:
-    """Return a key that is equal for equal parameters."""
-    name, annotation, default = parameter.name, parameter.annotation, parameter.default
-    # The text distinguishes what Python considers equal: 1 and True, int | str and str | int.
-    return name, annotation, repr(annotation), default is REQUIRED, repr(default)
 
 
 def _native_parameter(parameter: Parameter) -> Parameter | None:

@@ -75,7 +75,13 @@ class ResultConverter:
         if self._validator is not None and not result.is_error:
             is_structured = self._structured or result is value
             raw = self._convert_structured(result) if is_structured else self._encode(value)
-            await self._validate(self._validator, raw)
+            try:
+                await self._validator.check(msgspec.json.decode(raw))
+            except MismatchError as error:
+                raise self._unfit(error) from None
+            except TooCostly as error:
+                why = f"{self._place}: its result cannot be checked by the output schema: {error}"
+                raise ResultInvalid(why) from None
         return result
 
     def _convert_structured(self, result: CallToolResult) -> bytes:
@@ -115,14 +121,6 @@ class ResultConverter:
         invalid.mismatch = describe_rule(error.mismatch, schema)
         return invalid
 
-    async def _validate(self, validator: SchemaValidator, raw: bytes) -> None:
-        try:
-            await validator.check(msgspec.json.decode(raw))
-        except MismatchError as error:
-            raise self._unfit(error) from None
-        except TooCostly as error:
-            raise ResultInvalid(f"{self._place}: its result cannot be checked by the output schema: {error}") from None
-
 
 def text_result(text: str) -> CallToolResult:
     """Make a result of plain text."""
@@ -152,7 +150,11 @@ def output_shape(annotation: Any, place: str, *, structured: bool | None = None)
         return None
     if structured and annotation is REQUIRED:
         raise ConfigError(f"{place}: structured=True needs a return annotation")
-    if not structured and not _promises_content(annotation):
+    members = members_of(annotation)
+    if not structured and (
+        all(_is_one_of(member, _UNSTRUCTURED) or member in _SEQUENCES for member in members)
+        or any(_mentions_content(member) for member in members)
+    ):
         return None
     return _find_shape(annotation, f"{place}: return type")
 
@@ -172,13 +174,6 @@ def _find_shape(annotation: Any, place: str) -> Shape:
     if found is None:
         found = _shared[key] = Shape(annotation, place=place, mode="serialization")
     return found
-
-
-def _promises_content(annotation: Any) -> bool:
-    members = members_of(annotation)
-    if all(_is_one_of(member, _UNSTRUCTURED) or member in _SEQUENCES for member in members):
-        return False
-    return not any(_mentions_content(member) for member in members)
 
 
 def _mentions_content(annotation: Any) -> bool:

@@ -75,11 +75,6 @@ class Adapter:
         return _encode_with(self._serializer, value)
 
 
-def encode_model(model: Any) -> bytes:
-    """Encode a pydantic model as JSON."""
-    return _encode_with(_serializer_of(model.__class__), model)
-
-
 def _encode_with(serializer: Any, value: Any) -> bytes:
     raw: bytes = serializer.to_json(value, by_alias=True, warnings=False)
     if b"NaN" in raw or b"Infinity" in raw:
@@ -239,7 +234,8 @@ class Shape:
         (inner,), definitions = schemas_of([(place, kind)], mode=mode)
         top = _inline_reference(inner, definitions)
         self.wrapped = top.get("type") != "object"
-        self.schema = _wrap_schema(inner, definitions) if self.wrapped else top
+        wrapper: Schema = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+        self.schema: Schema = {**wrapper, **({"$defs": definitions} if definitions else {})} if self.wrapped else top
         remove_unfit_defaults(self.schema)
         self._adapter = kind if isinstance(kind, Adapter) else None
         self._decode: Callable[[bytes | Raw], Any] = (
@@ -309,7 +305,12 @@ def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema
     try:
         found, definitions = _make_components(native)
     except Exception:
-        _name_culprit(typed)
+        # Name the type that has no schema.
+        for place, kind in typed:
+            try:
+                _make_components([] if isinstance(kind, Adapter) else [kind])
+            except Exception as error:
+                raise ConfigError(f"{place}: {_describe_reason(error)}") from None
         raise
     restore_order([*found, *definitions.values()], native)
     describe_members(definitions, native)
@@ -361,7 +362,7 @@ def _encode_foreign(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(cast("os.PathLike[str]", value))
     if hasattr(value, "__pydantic_serializer__"):
-        return Raw(encode_model(value))
+        return Raw(_encode_with(_serializer_of(value.__class__), value))
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
     if hasattr(value, "__await__"):
@@ -392,14 +393,6 @@ def _any_object(kind: type) -> Schema:
         return {"type": ["object", "array", "string", "number", "boolean", "null"]}
     # msgspec expects this from a hook that has no schema for a type.
     raise NotImplementedError
-
-
-def _name_culprit(typed: list[tuple[str, Any]]) -> None:
-    for place, kind in typed:
-        try:
-            _make_components([] if isinstance(kind, Adapter) else [kind])
-        except Exception as error:
-            raise ConfigError(f"{place}: {_describe_reason(error)}") from None
 
 
 def _describe_reason(error: Exception) -> str:
@@ -453,11 +446,6 @@ def _inline_reference(schema: Schema, definitions: Schema) -> Schema:
     if f'"{target}"'.encode() in msgspec.json.encode([top, rest]):
         rest = definitions
     return {**top, **({"$defs": rest} if rest else {})}
-
-
-def _wrap_schema(schema: Schema, definitions: Schema) -> Schema:
-    wrapped: Schema = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
-    return {**wrapped, **({"$defs": definitions} if definitions else {})}
 
 
 class _Wrapped(msgspec.Struct):

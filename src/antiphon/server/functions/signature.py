@@ -99,7 +99,11 @@ def read_signature(
     wrapped = inspect.unwrap(function, stop=lambda each: isinstance(each, partial))
     if isinstance(wrapped, partial):
         function = _undress_partial(wrapped)
-    inner, bound = _find_innermost(function)
+    inner: Any = function
+    bound: dict[str, Any] = {}
+    while isinstance(inner, partial):
+        outer = cast("partial[Any]", inner)
+        inner, bound = outer.func, {**outer.keywords, **bound}
     own_name = getattr(inner, "__name__", type(inner).__name__)
     named: Any = inner if hasattr(inner, "__qualname__") else cast("Any", type(inner))
     place = f'{noun} "{name or own_name}" ({named.__module__}.{named.__qualname__})'
@@ -160,16 +164,6 @@ def _undress_partial(function: Any) -> Any:
         outer = cast("partial[Any]", function)
         return partial(_undress_partial(outer.func), *outer.args, **outer.keywords)
     return function
-
-
-def _find_innermost(function: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the function inside of ``functools.partial``, and the keyword arguments that are bound already."""
-    bound: dict[str, Any] = {}
-    while isinstance(function, partial):
-        outer = cast("partial[Any]", function)
-        bound = {**outer.keywords, **bound}
-        function = outer.func
-    return function, bound
 
 
 def _split_parameters(

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from antiphon.server.serving.service import Service
     from antiphon.transports.http.server.app import HttpApp
     from antiphon.transports.http.server.asgi import Receive, Scope, Send
-    from antiphon.transports.http.server.connections import ConnectionLimits
     from antiphon.transports.http.server.entrance import CheckToken
     from antiphon.transports.http.server.event_store import EventStore
     from antiphon.transports.http.server.shutdown import GracefulServer
@@ -513,7 +512,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         raise ConfigError(f"port= is a number from 0 to 65535, not {port!r}")
     import uvicorn
 
-    from antiphon.transports.http.server.connections import bound_connections
+    from antiphon.transports.http.server.connections import ConnectionLimits, bound_connections
     from antiphon.transports.http.server.shutdown import GracefulServer
 
     given: dict[str, Any] = dict(options)
@@ -526,7 +525,9 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         given["allowed_hosts"] = [host, "localhost", "127.0.0.1", "[::1]"]
     if transport in ("http", "streamable-http"):
         given.setdefault("health", True)
-    tls, limits, on_listening = _take_tls(given), _take_limits(given), given.pop("on_listening", None)
+    names = [name for name in ("max_connections", "head_timeout") if name in given]
+    limits = ConnectionLimits(**{name: given.pop(name) for name in names})
+    tls, on_listening = _take_tls(given), given.pop("on_listening", None)
     endpoint, drain, auth = _make_routed(service, transport, cast("HttpOptions", given))
     # Our own server tells the application at once that it stops.
     app = ServerApp(service, endpoint, drain, auth, watches=False)
@@ -566,11 +567,3 @@ def _take_tls(options: dict[str, Any]) -> SSLContext | None:
     from antiphon.transports.http.server.entrance import server_context
 
     return server_context(cert, key, password)
-
-
-def _take_limits(options: dict[str, Any]) -> ConnectionLimits:
-    """Remove the limits of connections from the options, and return them."""
-    from antiphon.transports.http.server.connections import ConnectionLimits
-
-    names = [name for name in ("max_connections", "head_timeout") if name in options]
-    return ConnectionLimits(**{name: options.pop(name) for name in names})

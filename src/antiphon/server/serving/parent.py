@@ -137,11 +137,6 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(number)
 
-    def be_replaced(self) -> None:
-        """Note that it was replaced, so that it gets no more connections."""
-        self.is_leaving = True
-        self.over.set()
-
     def finish(self, grace: float) -> None:
         """Tell it to give its connections back, and to end within these seconds and ``STOP``."""
         self._is_told = True
@@ -408,7 +403,9 @@ class Parent:
                 return
             old, self._workers[number] = self._workers[number], new
             self._others.add(old)
-            old.be_replaced()
+            # The old worker gets no more connections.
+            old.is_leaving = True
+            old.over.set()
             self._tell_others()
             finishing = start_in(self._finishing, self._finish(old))
             await asyncio.wait((finishing,), timeout=_TURN)

@@ -239,13 +239,6 @@ class Service:
             self._worker = TaskWorker(self.tasks)
             self._worker.start()
 
-    async def _close_tasks(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            await worker.stop()
-        if "tasks" in vars(self):
-            await self.tasks.close()
-
     def _watch(self) -> None:
         features = self.core.features
         features.tools.on_change(lambda: self._notify_everywhere("tools"))
@@ -303,7 +296,11 @@ class Service:
         self._is_open = True
 
     async def _close(self) -> None:
-        await self._close_tasks()
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.stop()
+        if "tasks" in vars(self):
+            await self.tasks.close()
         running = self.rounds.close()
         if running:
             await asyncio.wait(running, timeout=_GRACE)

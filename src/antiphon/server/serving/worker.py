@@ -169,7 +169,10 @@ def keep_large_blocks() -> bool:
 
     Only with glibc, and only if its settings are not in the environment, where a person has set them.
     """
-    if not sys.platform.startswith("linux") or _is_chosen():
+    is_chosen = "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "") or any(
+        name.startswith("MALLOC_") and name.endswith("_") for name in os.environ
+    )
+    if is_chosen or not sys.platform.startswith("linux"):
         return False
     # Imported here, because it takes milliseconds and only network servers need it.
     import ctypes
@@ -179,12 +182,6 @@ def keep_large_blocks() -> bool:
         return False
     # Both, because setting either one ends the library's automatic adjustment of the other.
     return bool(set_option(_TRIM_THRESHOLD, _KEPT)) and bool(set_option(_MMAP_THRESHOLD, _LARGE))
-
-
-def _is_chosen() -> bool:
-    return "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "") or any(
-        name.startswith("MALLOC_") and name.endswith("_") for name in os.environ
-    )
 
 
 _LOOK = 0.25
@@ -205,12 +202,6 @@ def find_stopping_server() -> object:
         if getattr(server, "should_exit", False) is True:
             return server
     return None
-
-
-def _find_grace(server: object) -> float | None:
-    """Return the seconds after which a server cancels open requests; ``None`` if it waits for ever."""
-    given = getattr(getattr(server, "config", None), "timeout_graceful_shutdown", None)
-    return max(0.0, given - _LOOK - _SPARE) if isinstance(given, int | float) else None
 
 
 class StopWatch:
@@ -241,7 +232,10 @@ class StopWatch:
         if server is None:
             self.start()
         else:
-            self._stopping = asyncio.get_running_loop().create_task(self._end(_find_grace(server)))
+            given = getattr(getattr(server, "config", None), "timeout_graceful_shutdown", None)
+            # Without a number, the server waits for open requests for ever.
+            grace = max(0.0, given - _LOOK - _SPARE) if isinstance(given, int | float) else None
+            self._stopping = asyncio.get_running_loop().create_task(self._end(grace))
 
     async def _end(self, grace: float | None) -> None:
         try:

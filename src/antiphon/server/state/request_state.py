@@ -202,20 +202,16 @@ def compute_binding(
             return blake2b(whole, digest_size=32).digest()
         # The same text, of which no more than one member is in memory at once.
         digest = blake2b(_json([principal, method, name])[:-1] + b",", digest_size=32)
-        _add_object(digest, msgspec.json.decode(text, type=dict[str, Raw]))
+        members, mark = msgspec.json.decode(text, type=dict[str, Raw]), b"{"
+        for member in sorted(members):
+            digest.update(mark + _json(member) + b":")
+            _add_meaning(digest, members[member])
+            mark = b","
+        digest.update(b"}" if members else b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise make_refusal() from None
     digest.update(b"," + _json([server, code])[1:])
     return digest.digest()
-
-
-def _add_object(digest: blake2b, members: dict[str, Raw]) -> None:
-    mark = b"{"
-    for name in sorted(members):
-        digest.update(mark + _json(name) + b":")
-        _add_meaning(digest, members[name])
-        mark = b","
-    digest.update(b"}" if members else b"{}")
 
 
 def _add_meaning(digest: blake2b, member: Raw) -> None:

@@ -103,7 +103,9 @@ class StoredTasks:
                 return before
             after = msgspec.structs.replace(after, version=before.version + 1)
             try:
-                tell = self._concerns_others(before, after)
+                # Another process has to act on a change that is not the holder's own.
+                is_free = not after.holder and after.due is not None
+                tell = not after.is_over and (is_free or bool({before.holder, after.holder} - {"", self._me}))
                 is_written = await self.store.write(await self._pack_task(after), packed, room, tell=tell)
             except TasksFull as error:
                 assert room is not None
@@ -111,11 +113,6 @@ class StoredTasks:
             if is_written:
                 return after
         raise InvalidRequest("The task is changed by too many at once; try again")
-
-    def _concerns_others(self, before: TaskRecord, after: TaskRecord) -> bool:
-        """Return whether another process has to act on a change that is not the holder's own."""
-        is_free = not after.holder and after.due is not None
-        return not after.is_over and (is_free or bool({before.holder, after.holder} - {"", self._me}))
 
     async def call(self, id: str) -> tuple[bytes, Journal]:
         """Return the params of a task's call, as JSON, and what it has learnt; both are empty once it has ended."""

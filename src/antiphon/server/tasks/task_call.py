@@ -301,7 +301,9 @@ class TaskCall(HandlerCall):
             await outside_lanes(self._keeper.check_held(self))
             value = await self.taken(name, work, f"{self.record.id}/{place.name}")
             self._note(place, "step", value)
-            await self._until_saved()
+            if self._saved is None:
+                self._saved = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._saved)
         except Overtaken:
             raise CallAbandoned("the task went on in another process") from None
         finally:
@@ -337,11 +339,6 @@ class TaskCall(HandlerCall):
         self.active = asyncio.get_running_loop().time()
         if self._saving is None and self.why is None:
             self._saving = asyncio.get_running_loop().create_task(self._save(), context=Context())
-
-    async def _until_saved(self) -> None:
-        if self._saved is None:
-            self._saved = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._saved)
 
     async def _save(self) -> None:
         try:

@@ -111,7 +111,8 @@ class TaskWorker:
         if tasks.calls and tasks.store.shared:
             ends.append(self._renewed + tasks.options.lease / _RENEWALS)
         if tasks.calls and tasks.unload_after is not None:
-            ends.append(now + max(_UNLOADING, self._until_unloading(tasks.unload_after)))
+            active = [call.active for call in tasks.calls.values() if call.is_waiting]
+            ends.append(max(now + _UNLOADING, min(active, default=now) + tasks.unload_after))
         if self._elsewhere():
             # Their holders send no notices of progress, which would cost more than polling does.
             ends.append(now + LOOK)
@@ -120,11 +121,6 @@ class TaskWorker:
     @property
     def _net(self) -> float:
         return min(NET, self._tasks.options.lease)
-
-    def _until_unloading(self, after: float) -> float:
-        """Return the seconds until the first handler has waited for long enough, if none starts to wait meanwhile."""
-        now = asyncio.get_running_loop().time()
-        return min((call.active + after - now for call in self._tasks.calls.values() if call.is_waiting), default=after)
 
     def _elsewhere(self) -> set[str]:
         """Return the tasks that clients here listen to and that other processes may run."""
@@ -148,7 +144,12 @@ class TaskWorker:
             await self._compare_held()
         else:
             await self._look_at([id for id in tasks.calls if mark_of(id) in heard])
-        await self._compare_elsewhere()
+        # Other processes may have changed tasks that clients here listen to.
+        listened = self._elsewhere()
+        versions: Mapping[str, int] = await tasks.store.versions(listened) if listened else {}
+        await self._look_at([id for id, version in versions.items() if self._seen.get(id) != version])
+        kept = {id: version for id, version in self._seen.items() if id in tasks.calls}
+        self._seen = kept | dict(versions)
         if tasks.unload_after is not None:
             await self._unload(tasks.unload_after)
         if everything or now >= self._due:
@@ -173,14 +174,6 @@ class TaskWorker:
         self._seen = {id: version for id, version in self._seen.items() if id not in calls} | changed
         for id in held.keys() - calls.keys() - tasks.busy.keys():
             await tasks.let_go(id)
-
-    async def _compare_elsewhere(self) -> None:
-        """Find tasks that clients here listen to and that other processes have changed."""
-        listened = self._elsewhere()
-        versions: Mapping[str, int] = await self._tasks.store.versions(listened) if listened else {}
-        await self._look_at([id for id, version in versions.items() if self._seen.get(id) != version])
-        kept = {id: version for id, version in self._seen.items() if id in self._tasks.calls}
-        self._seen = kept | dict(versions)
 
     async def _look_at(self, ids: Iterable[str]) -> None:
         for id in ids:
