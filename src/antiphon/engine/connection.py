@@ -124,7 +124,7 @@ class Connection(Generic[S]):
         self._max_frame = max_frame
         self._loop = asyncio.get_running_loop()
         self.tasks = Tasks(self._loop)
-        self.waiting = WaitingRequests(self._loop, self._expired)
+        self.waiting = WaitingRequests(self._loop, lambda outgoing: self._give_up(outgoing.id, "the deadline passed"))
         """Our requests that wait for their reply."""
         self.suspended: dict[events.Request, tuple[asyncio.Task[Any], Sequence[Waiter]]] = {}
         """Requests whose handler waits, each with its task and our own requests whose clock stands still for it."""
@@ -232,7 +232,10 @@ class Connection(Generic[S]):
         if isinstance(event, events.Replied):
             self.waiting.replied(event)
         elif isinstance(event, events.Notified):
-            self._notice(event)
+            if isinstance(event.params, ProgressNotificationParams):
+                self._detach(call_safely(event.method.name, self.waiting.report_progress_to, event.params))
+            elif self.on_notified is not None:
+                self._detach(call_safely(event.method.name, self.on_notified, self, event))
         elif isinstance(event, events.Answered):
             return self.channel.send(Frame(event.reply, event.id, True, event.code))
         elif isinstance(event, events.Cancelled):
@@ -243,12 +246,6 @@ class Connection(Generic[S]):
             self.ignored += 1
             log.debug("ignored: %s", event.reason)
         return None
-
-    def _notice(self, event: events.Notified) -> None:
-        if isinstance(event.params, ProgressNotificationParams):
-            self._detach(call_safely(event.method.name, self.waiting.report_progress_to, event.params))
-        elif self.on_notified is not None:
-            self._detach(call_safely(event.method.name, self.on_notified, self, event))
 
     def _detach(self, result: object) -> None:
         if not inspect.iscoroutine(result):
@@ -286,7 +283,11 @@ class Connection(Generic[S]):
     def _batch(self, batch: events.Batch) -> Awaitable[None] | None:
         wait = None
         answers = [event for event in batch.events if isinstance(event, events.Answered)]
-        replies = self._serve_batch(batch, len(answers))
+        requests = [event for event in batch.events if isinstance(event, events.Request)]
+        replies = events.BatchReplies(len(requests) + len(answers))
+        for request in requests:
+            request.batch, request.caller = replies, request.caller or self.caller
+            self.tasks.start(self._serve(request, has_task=True))
         for event in batch.events:
             if isinstance(event, events.Answered):
                 if (frame := replies.add(event.reply)) is not None:
@@ -372,15 +373,6 @@ class Connection(Generic[S]):
                 self._resume_reading(request)
         if wait is not None:
             await self._drain_channel(wait)
-
-    def _serve_batch(self, batch: events.Batch, answered: int) -> events.BatchReplies:
-        """Serve the requests of a batch, each in a task; ``answered`` of its messages have their replies already."""
-        requests = [event for event in batch.events if isinstance(event, events.Request)]
-        replies = events.BatchReplies(len(requests) + answered)
-        for request in requests:
-            request.batch, request.caller = replies, request.caller or self.caller
-            self.tasks.start(self._serve(request, has_task=True))
-        return replies
 
     def _waits(self, request: events.Request) -> None:
         task = self._note_task(request)
@@ -496,9 +488,6 @@ class Connection(Generic[S]):
         """Give up a request of ours: the peer is told to stop, and the caller gets ``error``."""
         self._give_up(id, str(error))
         self.waiting.fail(id, error)
-
-    def _expired(self, outgoing: events.Outgoing) -> None:
-        self._give_up(outgoing.id, "the deadline passed")
 
     def _give_up(self, id: int | str, reason: str) -> None:
         frame = self.session.cancel(id, reason)

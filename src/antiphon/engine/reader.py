@@ -296,18 +296,13 @@ class Reader:
             return self._session.handle_oversized(frame.size, self._limit)
         event = self._session.receive(frame)
         if type(frame) is not bytes:
+            # Keep what the transport knows of the frame beside its bytes.
             for each in event.events if isinstance(event, Batch) else (event,):
-                if isinstance(each, Request):
-                    _note_origin(each, frame)
+                if isinstance(each, Request) and isinstance(frame, Vouched):
+                    each.caller = frame.caller
+                elif isinstance(each, Request) and isinstance(frame, Related):
+                    each.related_to = frame.related_to
         return event
-
-
-def _note_origin(request: Request, frame: bytes) -> None:
-    """Keep with a request what its transport knows of its frame beside the bytes."""
-    if isinstance(frame, Vouched):
-        request.caller = frame.caller
-    elif isinstance(frame, Related):
-        request.related_to = frame.related_to
 
 
 T = TypeVar("T")

@@ -45,14 +45,6 @@ def is_modern_error(error: errors.PeerError) -> bool:
     return -32022 <= error.code <= -32020
 
 
-def _read_server_info(meta: dict[str, Any] | None) -> common.Implementation | None:
-    """Read the server's name and version; ``None`` if they cannot be read."""
-    try:
-        return msgspec.convert((meta or {}).get(common.SERVER_INFO), common.Implementation | None)
-    except msgspec.ValidationError:
-        return None
-
-
 class ClientSession(PeerSession):
     """The rules for one server. See ``PeerSession`` for how to use it.
 
@@ -101,7 +93,11 @@ class ClientSession(PeerSession):
         best = max(both, key=lambda one: one.order)
         if not best.modern:
             return None
-        self._become(best, result.capabilities, _read_server_info(result.meta), result.instructions)
+        try:
+            info = msgspec.convert((result.meta or {}).get(common.SERVER_INFO), common.Implementation | None)
+        except msgspec.ValidationError:
+            info = None
+        self._become(best, result.capabilities, info, result.instructions)
         self._set_meta(best)
         self.phase = Phase.READY
         return best
@@ -153,14 +149,6 @@ class ClientSession(PeerSession):
         self._modern_meta = encode_value(self._meta_for(agreed))[1:-1]
         self._declared = {}, self._modern_meta
 
-    def _meta_declaring(self, more: Mapping[str, Any], agreed: Revision) -> bytes:
-        """Return the ``_meta`` of a request that declares more extensions than the client does."""
-        if self._declared[0] != more:
-            own = structs.replace(self._capabilities, extensions={**(self._capabilities.extensions or {}), **more})
-            meta = structs.replace(self._meta_for(agreed), client_capabilities=agreed.lower(own))
-            self._declared = more, encode_value(meta)[1:-1]
-        return self._declared[1]
-
     def set_log_level(self, level: LoggingLevel | None) -> None:
         """Set the log level that modern requests carry from now on; ``None`` asks for no log messages."""
         self.log_level = level
@@ -199,7 +187,12 @@ class ClientSession(PeerSession):
         id = next(self._ids)
         own = self._modern_meta
         if extensions and agreed.modern:
-            own = self._meta_declaring(extensions, agreed)
+            if self._declared[0] != extensions:
+                has = self._capabilities
+                has = structs.replace(has, extensions={**(has.extensions or {}), **extensions})
+                declaring = structs.replace(self._meta_for(agreed), client_capabilities=agreed.lower(has))
+                self._declared = extensions, encode_value(declaring)[1:-1]
+            own = self._declared[1]
         members = self._meta_members(id, wants_progress, meta, own)
         if log_level is not None and agreed.modern and self.log_level is None:
             members = b'%b,"%b":"%b"' % (members, common.LOG_LEVEL.encode(), log_level.encode())

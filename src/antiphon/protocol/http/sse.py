@@ -103,7 +103,11 @@ class EventParser:
         if line:
             self._take_field(line)
         else:
-            self._dispatch(events)
+            # The standard drops events without data. They are returned here, for the id and the retry time they
+            # may carry.
+            if self._data or self._id is not None or self._retry is not None:
+                events.append(Event(b"\n".join(self._data), self._id, self._event or "message", self._retry))
+            self._begin()
 
     def _take_field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
@@ -121,13 +125,6 @@ class EventParser:
         else:
             # A comment or an unknown field is not kept, so it does not count.
             self._held -= len(line) + 1
-
-    def _dispatch(self, events: list[Event]) -> None:
-        # The standard drops events without data. They are returned here, for the id and the retry time they
-        # may carry.
-        if self._data or self._id is not None or self._retry is not None:
-            events.append(Event(b"\n".join(self._data), self._id, self._event or "message", self._retry))
-        self._begin()
 
     def _begin(self) -> None:
         self._held = 0
