@@ -166,7 +166,11 @@ class RedisCluster(base.ClusterMember):
                 await asyncio.sleep(pause)
                 continue
             pause = 0.0
-            for stream, messages in _list_pairs(found):
+            if isinstance(found, dict):
+                # RESP3 returns a mapping of each stream to a list of lists.
+                by_stream = cast("dict[bytes, Any]", found)
+                found = [(stream, batch) for stream, batches in by_stream.items() for batch in batches]
+            for stream, messages in found or ():
                 self._take(stream.decode(), messages)
 
     def _take(self, stream: str, messages: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> None:
@@ -245,14 +249,6 @@ class RedisCluster(base.ClusterMember):
         # The text may have the address with its password.
         base.log.debug("Redis failed", exc_info=error)
         return ClusterUnavailable(f"Redis did not do it within {self._patience:g} s: {type(error).__name__}")
-
-
-def _list_pairs(found: Any) -> Sequence[tuple[bytes, Any]]:
-    """Return what was read, by stream: a list of pairs, or with RESP3 a mapping to lists of lists."""
-    if isinstance(found, dict):
-        by_stream = cast("dict[bytes, Any]", found)
-        return [(stream, batch) for stream, batches in by_stream.items() for batch in batches]
-    return found or ()
 
 
 def _convert_to_ms(seconds: float) -> int:

@@ -98,7 +98,10 @@ class Membership(SessionHomes):
 
     async def close(self) -> None:
         """Take part no longer; sessions that live here are restored elsewhere when they are wanted."""
-        await self._release_all()
+        for session in self.sessions.all():
+            self._release(session)
+        if self._leaving:
+            await asyncio.wait(self._leaving)
         await self.sessions.close(moving=True)
         self._is_closed = True
         self._unsubscribe()
@@ -216,13 +219,6 @@ class Membership(SessionHomes):
         for session in self.sessions.all():
             if not session.has_open:
                 self._release(session)
-
-    async def _release_all(self) -> None:
-        """Have all sessions leave, whatever is open in them."""
-        for session in self.sessions.all():
-            self._release(session)
-        if self._leaving:
-            await asyncio.wait(self._leaving)
 
     def _release(self, session: LegacySession) -> None:
         if session.id not in self._moving:

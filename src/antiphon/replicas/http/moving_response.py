@@ -68,7 +68,10 @@ class MovingResponse:
         """
         if self._cut is not None and not self._cut.kind and home == self._home:
             # It is alive, and may have begun to serve the request, which would then be served twice.
-            await self._wait_for_death()
+            if asyncio.get_running_loop().time() - self._since > _DYING:
+                await self.end(None)
+            else:
+                await asyncio.sleep(_LOOK_AGAIN)
             return
         asked, body = self._next_request()
         cut = await relays.pass_on(home, asked, body)
@@ -108,13 +111,6 @@ class MovingResponse:
             self._is_refused = any(name == rules.NOT_ACCEPTED for name, _ in message["headers"])
         if not self._is_refused:
             await self.http.send(message)
-
-    async def _wait_for_death(self) -> None:
-        """Wait a moment for a replica to die; if it does not for long, end this."""
-        if asyncio.get_running_loop().time() - self._since > _DYING:
-            await self.end(None)
-        else:
-            await asyncio.sleep(_LOOK_AGAIN)
 
     async def serve_elsewhere(self, serve: Callable[[Http, bytes | None], Awaitable[None]]) -> None:
         """Let it come from this replica."""

@@ -246,7 +246,12 @@ class SharedEvents:
                 log.warning("events of streams cannot be stored now, and are kept here meanwhile: %s", error)
             else:
                 return
-        self._keep_late((stream, number), sealed)
+        self._late[stream, number] = sealed
+        self._late_bytes += len(sealed) + _OVERHEAD
+        while self._late_bytes > MAX_LATE:
+            self._drop_late(next(iter(self._late)))
+        if self._storing is None or self._storing.done():
+            self._storing = asyncio.get_running_loop().create_task(self._store_late())
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
         """See ``EventStore.after``.
@@ -278,14 +283,6 @@ class SharedEvents:
     async def close(self) -> None:
         """Store nothing more."""
         await end_tasks(self._storing)
-
-    def _keep_late(self, place: tuple[str, int], sealed: bytes) -> None:
-        self._late[place] = sealed
-        self._late_bytes += len(sealed) + _OVERHEAD
-        while self._late_bytes > MAX_LATE:
-            self._drop_late(next(iter(self._late)))
-        if self._storing is None or self._storing.done():
-            self._storing = asyncio.get_running_loop().create_task(self._store_late())
 
     def _drop_late(self, place: tuple[str, int]) -> None:
         sealed = self._late.pop(place, None)

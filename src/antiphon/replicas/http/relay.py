@@ -8,6 +8,7 @@ further: who sent the request is told instead.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 from collections import deque
@@ -21,14 +22,14 @@ from msgspec import Struct
 from antiphon.errors import ClusterUnavailable, InternalError, PeerError
 from antiphon.machine.asyncio_tasks import at_once_or_within, end_tasks, start_in
 from antiphon.protocol.call_record import make_stopped_error
-from antiphon.protocol.caller import Caller, Covers
+from antiphon.protocol.caller import Caller
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Gate
 from antiphon.protocol.http.sse import encode_event
 from antiphon.replicas.engines.base import LEASE
 from antiphon.replicas.http.records import ReplicaCommons
 from antiphon.transports.http.server.asgi import Http, Message, send_empty, send_json, send_unavailable
-from antiphon.wire.envelope import RequestId, decode_envelope, error_frame, to_wire
+from antiphon.wire.envelope import decode_envelope, error_frame, to_wire
 
 log = logging.getLogger(__name__)
 
@@ -295,9 +296,12 @@ class Relays:
             self._guard = asyncio.get_running_loop().create_task(self._look_after())
         try:
             headers = [(name, value) for name, value in http.headers.items() if name not in _SECRET]
-            begin = _Begin(
-                id, http.method, self._path, headers, body, _describe_sender(http.caller), http.call, http.is_again
-            )
+            sender, caller = None, http.caller
+            if caller is not None:
+                claims = msgspec.json.encode(dict(caller.claims))
+                scopes = sorted(caller.scopes)
+                sender = _Sender(caller.principal, scopes, claims, caller.expires, caller.sees_only_allowed)
+            begin = _Begin(id, http.method, self._path, headers, body, sender, http.call, http.is_again)
             await self._send(home, begin)
             return await self._respond(http, passed, id)
         finally:
@@ -425,7 +429,10 @@ class Relays:
         http.is_relayed = True
         http.call, http.is_again = begin.call, begin.again
         if begin.sender is not None and self._gate is not None:
-            http.note_sender(_make_caller(begin.sender, self._common.covers), self._gate)
+            by, covers = begin.sender, self._common.covers
+            claims = msgspec.json.decode(by.claims)
+            caller = Caller(by.principal, frozenset(by.scopes), claims, by.expires, covers, by.sees_only_allowed)
+            http.note_sender(caller, self._gate)
         place = replica, begin.id
         self._served[place] = served
         try:
@@ -472,7 +479,10 @@ def _last_id(data: bytes) -> bytes:
 
 async def give_up(http: Http, cut: Cut, body: bytes | None) -> None:
     """End a response that nobody goes on with: a request gets an error as its reply, a stream just ends."""
-    id = None if body is None else _id_of(body)
+    id = None
+    if body is not None:
+        with contextlib.suppress(PeerError):
+            id = rules.id_of(decode_envelope(body))
     frame = b"" if id is None else error_frame(id, to_wire(make_stopped_error()), null_id=False)
     kind = cut.kind
     if not kind:
@@ -484,22 +494,3 @@ async def give_up(http: Http, cut: Cut, body: bytes | None) -> None:
         await at_once_or_within(_STALL, http.send({"type": "http.response.body", "body": rest}))
     except (TimeoutError, OSError, RuntimeError):
         log.debug("a response that was cut could not be ended")
-
-
-def _id_of(body: bytes) -> RequestId | None:
-    try:
-        return rules.id_of(decode_envelope(body))
-    except PeerError:
-        return None
-
-
-def _describe_sender(caller: Caller | None) -> _Sender | None:
-    if caller is None:
-        return None
-    claims = msgspec.json.encode(dict(caller.claims))
-    return _Sender(caller.principal, sorted(caller.scopes), claims, caller.expires, caller.sees_only_allowed)
-
-
-def _make_caller(sender: _Sender, covers: Covers | None) -> Caller:
-    claims = msgspec.json.decode(sender.claims)
-    return Caller(sender.principal, frozenset(sender.scopes), claims, sender.expires, covers, sender.sees_only_allowed)

@@ -28,7 +28,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from antiphon.machine.running_processes import is_running
 
@@ -81,7 +81,12 @@ class Started:
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-            _wait_for(self.pid, left)
+            with contextlib.suppress(OSError):
+                ended = os.pidfd_open(self.pid)
+                try:
+                    select.select([ended], [], [], left)
+                finally:
+                    os.close(ended)
         return code
 
 
@@ -150,7 +155,8 @@ class Reaper:
             if held is None:
                 return {}
             try:
-                _send_message(held, message, pipes)
+                rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", pipes))] if pipes else []
+                held.sendmsg([message], rights)
                 answer = held.recv(_LARGEST)
             except OSError as error:
                 if error.errno == errno.EMSGSIZE:
@@ -167,7 +173,11 @@ class Reaper:
         gc.freeze()
         pid = os.fork()
         if pid == 0:
-            _be_reaper(theirs)
+            try:
+                _ReaperSide(theirs).serve()
+            finally:
+                # Nothing of the copy's own (buffers, handlers of exit) may run twice.
+                os._exit(0)
         theirs.close()
         ours.settimeout(_ANSWERS)
         self._socket = ours
@@ -202,29 +212,7 @@ def _is_possible() -> bool:
     return tells and threading.current_thread() is threading.main_thread()
 
 
-def _wait_for(pid: int, timeout: float | None) -> None:
-    """Wait until a process has ended, if it is still there."""
-    with contextlib.suppress(OSError):
-        ended = os.pidfd_open(pid)
-        try:
-            select.select([ended], [], [], timeout)
-        finally:
-            os.close(ended)
-
-
-def _send_message(to: socket.socket, message: bytes, pipes: Sequence[int]) -> None:
-    to.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", pipes))] if pipes else [])
-
-
 # --- in the process itself -------------------------------------------------------------------------------------------
-
-
-def _be_reaper(line: socket.socket) -> NoReturn:
-    try:
-        _ReaperSide(line).serve()
-    finally:
-        # Nothing of the copy's own (buffers, handlers of exit) may run twice.
-        os._exit(0)
 
 
 class _ReaperSide:
@@ -237,7 +225,10 @@ class _ReaperSide:
         gc.disable()
         os.setsid()
         self._woken = self._own_streams()
-        self._ignore_signals()
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+            # Install a handler instead of SIG_IGN: child processes inherit SIG_IGN but not handlers.
+            if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda _number, _frame: None)
         # Imported here, because only this process needs it.
         import ctypes
 
@@ -258,12 +249,6 @@ class _ReaperSide:
                     os.close(file)
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         return woken
-
-    def _ignore_signals(self) -> None:
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
-            # With a function, since children would inherit that a signal is ignored, and not this.
-            if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _ignore_signal)
 
     def serve(self) -> None:
         """Serve until the other side has ended, and then end all descendants."""
@@ -346,10 +331,6 @@ class _ReaperSide:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
             time.sleep(0.01)
-
-
-def _ignore_signal(_number: int, _frame: object) -> None:
-    """Do nothing: the signal has woken the process."""
 
 
 def _list_children(pid: int) -> Iterator[int]:

@@ -338,7 +338,8 @@ class LineSplitter:
             frames += self._release()
             del lines[0]
         if len(data) > self._limit:
-            frames += self._within_limit(lines)
+            made = (Oversized(len(line) - 1) if len(line) - 1 > self._limit else line.strip() for line in lines)
+            frames += filter(None, made)
         else:
             frames += [frame for line in lines if (frame := line.strip())]
         if rest:
@@ -361,11 +362,6 @@ class LineSplitter:
             return [Oversized(size)]
         frame = held.getvalue().strip()
         return [frame] if frame else []
-
-    def _within_limit(self, lines: list[bytes]) -> list[bytes | Oversized]:
-        """Return the frames in some lines with their newlines; some may be too long."""
-        frames = (Oversized(len(line) - 1) if len(line) - 1 > self._limit else line.strip() for line in lines)
-        return [frame for frame in frames if frame]
 
 
 HIGH_WATER = 256 * 1024

@@ -214,15 +214,12 @@ class HttpClientChannel(ClosedOnce, Receiving):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._line.session_id is not None and not self._line.is_gone:
-            await self._end_session()
+            # The server's answer does not matter.
+            with contextlib.suppress(HttpFailure, TimeoutError):
+                async with asyncio.timeout(_FAREWELL):
+                    response = await self._line.web.request("DELETE", self._line.session_headers())
+                    response.release()
         await self._line.web.session.close()
-
-    async def _end_session(self) -> None:
-        """Tell the server that the session is over, ignoring its answer."""
-        with contextlib.suppress(HttpFailure, TimeoutError):
-            async with asyncio.timeout(_FAREWELL):
-                response = await self._line.web.request("DELETE", self._line.session_headers())
-                response.release()
 
 
 log = logging.getLogger("antiphon.transports")
@@ -265,7 +262,10 @@ class Listener:
                 return self._decline_connection(response)
             self._was_open = True
             self.settled.set()
-            await self._read_stream(response)
+            async with aclosing(read_events(response, self._cursor, self._line.max_frame)) as arriving:
+                async for event in arriving:
+                    if event.event == "message":
+                        await self._line.put(event.data)
         except HttpFailure as failure:
             log.warning("the stream for unrelated messages: %s", failure.message)
         finally:
@@ -278,9 +278,3 @@ class Listener:
             self._line.lose_session()
             return False
         return self._was_open and response.status >= 500
-
-    async def _read_stream(self, response: ClientResponse) -> None:
-        async with aclosing(read_events(response, self._cursor, self._line.max_frame)) as arriving:
-            async for event in arriving:
-                if event.event == "message":
-                    await self._line.put(event.data)

@@ -98,14 +98,11 @@ class ClientLine:
         if message.name is not None:
             headers[_NAME] = encode_value(message.name)
             if message.method == "tools/call" and self.param_headers is not None:
-                headers.update(self._mirror_headers(self.param_headers, message.name, message.arguments))
+                try:
+                    headers.update(self.param_headers(message.name, message.arguments or b"{}"))
+                except AntiphonError as error:
+                    raise HttpFailure(InvalidParams.CODE, str(error)) from None
         return headers
-
-    def _mirror_headers(self, compute: ParamHeaders, tool: str, arguments: bytes) -> Mapping[str, str]:
-        try:
-            return compute(tool, arguments or b"{}")
-        except AntiphonError as error:
-            raise HttpFailure(InvalidParams.CODE, str(error)) from None
 
     def stream_headers(self, last_id: str | None) -> dict[str, str]:
         """Return the headers for opening a stream, or for resuming it after an event."""

@@ -92,7 +92,11 @@ class PostCall:
     async def _take(self, response: ClientResponse) -> bool:
         """Deliver the messages of a response; tell whether the reply was among them."""
         if response.status >= 300:
-            await self._make_error_reply(response)
+            refusal = await read_refusal(self._line.web, response)
+            gone = self._has_lost_session(response, refusal.code)
+            await self._line.put(refusal.reply(self._id, gone=gone))
+            if gone:
+                self._line.lose_session()
             return True
         self.has_begun = True
         if self._opens and response.method == "POST":
@@ -137,7 +141,12 @@ class PostCall:
                 await self._line.put(Related.of(event.data, self._id))
             else:
                 return False
-        await _drain_response(response)
+        try:
+            async with asyncio.timeout(_LINGER):
+                while await response.content.readany():
+                    pass
+        except (TimeoutError, ClientError, OSError):
+            response.close()
         return True
 
     def _deliver(self, reply: bytes) -> Awaitable[None]:
@@ -145,14 +154,6 @@ class PostCall:
             self._line.agreed(reply)
         # A batch may hold asks beside the reply.
         return self._line.put(Related.of(reply, self._id))
-
-    async def _make_error_reply(self, response: ClientResponse) -> None:
-        """Make the reply from an error status: the JSON-RPC error in the body, or one made here."""
-        refusal = await read_refusal(self._line.web, response)
-        gone = self._has_lost_session(response, refusal.code)
-        await self._line.put(refusal.reply(self._id, gone=gone))
-        if gone:
-            self._line.lose_session()
 
     def _has_lost_session(self, response: ClientResponse, code: int | None) -> bool:
         # 2025-11-25 basic/transports: "When a client receives HTTP 404 in response to a request containing an
@@ -190,16 +191,6 @@ class PostCall:
     def _cut_off(self, more: str = "") -> str:
         where, method = self._line.web.where, self._message.method
         return f"{where} ended the stream before the reply to {method}{more}: nobody knows whether it was carried out"
-
-
-async def _drain_response(response: ClientResponse) -> None:
-    """Read the rest of a stream after its reply."""
-    try:
-        async with asyncio.timeout(_LINGER):
-            while await response.content.readany():
-                pass
-    except (TimeoutError, ClientError, OSError):
-        response.close()
 
 
 _FIRST_DELAY = 0.1

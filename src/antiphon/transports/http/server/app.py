@@ -121,7 +121,12 @@ class HttpApp:
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Serve one ASGI scope."""
         if scope["type"] != "http":
-            await self._other_scope(scope, receive, send)
+            if scope["type"] == "lifespan":
+                await asgi.follow_lifespan(receive, send, self._reopen, self.close)
+                return
+            # A WebSocket: refused before it is accepted.
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
             return
         http = asgi.Http(scope, receive, send)
         if self._is_let_in(http) or await self._let_in(http):
@@ -166,14 +171,6 @@ class HttpApp:
             await asgi.send_unavailable(http, _UNAVAILABLE)
             return
         await self._serve(http, body)
-
-    async def _other_scope(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        if scope["type"] == "lifespan":
-            await asgi.follow_lifespan(receive, send, self._reopen, self.close)
-        else:
-            # A WebSocket: refused before it is accepted.
-            await receive()
-            await send({"type": "websocket.close", "code": 1008})
 
     async def close(self, *, drain: float = 0.0) -> None:
         """Accept no more requests, wait up to ``drain`` seconds for open ones, then end everything."""
