@@ -136,7 +136,10 @@ class Client:
         self._answers = Answers(
             sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout, extension=extension
         )
-        self._middleware = stack = _wrap_answers(self._answers, middleware)
+        is_bare = isinstance(middleware, list | tuple) and not middleware
+        self._middleware = stack = None if is_bare else ClientMiddlewareStack(middleware)
+        if stack is not None:
+            self._answers.around = stack.answered
         self._limits, self._notices = limits, ClientNotices(on_log, extension)
         self._cache = self._notices.cache = Cache(lambda: asyncio.get_running_loop().time())
         consent = usual_consent(confirm, answer_timeout, target)
@@ -700,15 +703,6 @@ def _check_seconds(given: float | None) -> float | None:
     if given is not None and not hasattr(given, "__float__"):
         raise ConfigError(f"timeout= is a number of seconds, or None for no limit; got {given!r}")
     return given
-
-
-def _wrap_answers(answers: Answers, middleware: Sequence[ClientMiddleware]) -> ClientMiddlewareStack | None:
-    """Return the middleware, if there is any, and put it around the answers."""
-    if isinstance(middleware, list | tuple) and not middleware:
-        return None
-    stack = ClientMiddlewareStack(middleware)
-    answers.around = stack.answered
-    return stack
 
 
 async def _pass_request(

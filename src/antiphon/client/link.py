@@ -251,7 +251,10 @@ class ServerLink:
         stale = None
         for pause in (0.0, *PAUSES, None):
             try:
-                calls = self._living(stale) or await self._open_within(time, args)
+                calls = self.calls
+                if calls is stale or calls.peer.is_over:
+                    async with time.limit(_get_subject(args)[0]):
+                        calls = await self._open_anew()
             except (PeerError, ConnectionClosed) as error:
                 # Nothing was sent. Before the first attempt this is final; after it the server may be
                 # restarting.
@@ -265,7 +268,9 @@ class ServerLink:
                         raise
                     stale = calls
                 else:
-                    self._note_level(args)
+                    # ``isinstance`` takes six times as long to say that something is not a struct of a class.
+                    if len(args) > 1 and type(args[1]) is SetLevelRequestParams:
+                        self._log_level = args[1].level
                     return result
             async with time.limit(_get_subject(args)[0]):
                 await asyncio.sleep(pause)
@@ -279,22 +284,8 @@ class ServerLink:
         is_by_hand = isinstance(args[0], PendingRound)
         return self._calls is not None and not is_by_hand and may_repeat(*_get_subject(args), self._settings.tools)
 
-    def _note_level(self, args: tuple[object, ...]) -> None:
-        # ``isinstance`` takes six times as long to say that something is not a struct of a class.
-        if len(args) > 1 and type(args[1]) is SetLevelRequestParams:
-            self._log_level = args[1].level
-
     def _revision(self) -> Revision | None:
         return self._calls.session.revision if self._calls is not None else None
-
-    def _living(self, stale: Calls | None) -> Calls | None:
-        """Return the calls of the current connection, unless that is lost or ``stale``."""
-        calls = self.calls
-        return None if calls is stale or calls.peer.is_over else calls
-
-    async def _open_within(self, time: TimeLeft, args: tuple[object, ...]) -> Calls:
-        async with time.limit(_get_subject(args)[0]):
-            return await self._open_anew()
 
     async def _open_anew(self) -> Calls:
         """Replace the connection; concurrent calls that find the old one lost share the new one."""
@@ -374,7 +365,10 @@ class ServerLink:
         session.passes_on = wanted.answers.extension is not None
         session.set_log_level(wanted.log_level)
         calls = Calls(session, wanted.answers, target, wanted.limits)
-        calls.watch = self._watch = told = _make_watch(wanted.where, channel)
+        where = wanted.where
+        over = "tcp" if isinstance(where, targets.Address) else "pipe" if isinstance(where, targets.Command) else None
+        url = where.url if isinstance(where, targets.Address) else None
+        calls.watch = self._watch = told = make_watch(channel, over=over, url=url)
         if told is not None:
             session.carries = told.carries
         handlers = calls.handlers() if told is None else told.serving(calls.handlers())
@@ -476,10 +470,3 @@ def _get_subject(args: tuple[object, ...]) -> tuple[str, object]:
     if isinstance(args[0], PendingRound):
         return args[0].method, args[0].params
     return args[0], args[1]
-
-
-def _make_watch(where: targets.Serves | targets.Command | targets.Address, channel: Channel) -> ConnectionWatch | None:
-    """Return the telemetry of the calls to a server, if it is configured."""
-    if isinstance(where, targets.Address):
-        return make_watch(channel, over="tcp", url=where.url)
-    return make_watch(channel, over="pipe" if isinstance(where, targets.Command) else None)

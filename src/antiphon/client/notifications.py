@@ -203,7 +203,12 @@ class Listening:
             elif self._middleware is None:
                 await self._listen(subscriptions.SubscriptionsListenRequestParams(notifications=self._wanted))
             else:
-                await self._listen_through(self._middleware)
+                params = subscriptions.SubscriptionsListenRequestParams(notifications=self._wanted)
+                sent = ClientRequest("subscriptions/listen", params)
+                await self._middleware.run(sent, lambda passed: self._listen(passed.params))
+                if self._stream is None:
+                    # The request was never sent, so no notification can arrive.
+                    self.end()
         except BaseException:
             self._notices.remove(self)
             if self._stream is not None:
@@ -280,13 +285,6 @@ class Listening:
             ClientRequest(method, params),
             lambda passed: self._calls.plain(method, passed.params, EmptyResult, timeout=_ACKNOWLEDGE),
         )
-
-    async def _listen_through(self, middleware: ClientMiddlewareStack) -> None:
-        params = subscriptions.SubscriptionsListenRequestParams(notifications=self._wanted)
-        await middleware.run(ClientRequest("subscriptions/listen", params), lambda passed: self._listen(passed.params))
-        if self._stream is None:
-            # The request was never sent, so no notification can arrive.
-            self.end()
 
     async def _listen(self, params: subscriptions.SubscriptionsListenRequestParams) -> None:
         session, peer = self._calls.session, self._calls.peer

@@ -156,23 +156,21 @@ class Answers:
     def capabilities(self) -> common.ClientCapabilities:
         """Return the client's capabilities: those an answerer declares itself, or else the plain ones."""
         more = common.ClientCapabilities() if self.extension is None else self.extension.capabilities
+        roots = common.RootsCapability(list_changed=True) if self._roots is not None else None
+        if isinstance(self._roots, Forwards):
+            roots = _read_capability(self._roots, "roots", common.RootsCapability())
         return common.ClientCapabilities(
             experimental=more.experimental,
             extensions=more.extensions,
             sampling=_read_capability(self._sampling, "sampling", common.SamplingCapability()),
             elicitation=_read_capability(self._elicitation, "elicitation", common.ElicitationCapability(form={})),
-            roots=self._declare_roots(),
+            roots=roots,
         )
 
     async def equip(self, origin: Callable[[], Origin]) -> Equipment | None:
         """Return what an answerer gives to a server's process, as a ``Host`` with a model API does."""
         give = _find_method(self._sampling, "equip") or _find_method(self._elicitation, "equip")
         return None if give is None else await give(origin)
-
-    def _declare_roots(self) -> common.RootsCapability | None:
-        if isinstance(self._roots, Forwards):
-            return _read_capability(self._roots, "roots", common.RootsCapability())
-        return common.RootsCapability(list_changed=True) if self._roots is not None else None
 
     def admit(self, params: common.Wire) -> common.Wire:
         """Check an ask, and return it as an answerer may see it. See the function ``admit``."""

@@ -115,15 +115,13 @@ def with_options(
         raise ConfigError("headers, ssl, proxy and auth are for a URL; this target is none")
     merged = {**(where.headers or {}), **(headers or {})}
     where = structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
-    return where if auth is None else structs.replace(where, access=_make_access(where, auth))
-
-
-def _make_access(where: Address, auth: Auth) -> Credentials:
-    if any(name.lower() == "authorization" for name in where.headers or {}):
+    if auth is None:
+        return where
+    if any(name.lower() == "authorization" for name in merged):
         raise ConfigError("auth= and a header Authorization exclude each other: give one of them")
     from antiphon.auth.client.access import access_to
 
-    return access_to(where.url, auth, ssl=where.ssl, proxy=where.proxy)
+    return structs.replace(where, access=access_to(where.url, auth, ssl=where.ssl, proxy=where.proxy))
 
 
 def describe_location(where: Serves | Command | Address) -> str | list[str] | Launch:

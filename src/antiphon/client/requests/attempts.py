@@ -295,7 +295,14 @@ class RepeatingConnection(Connection[ClientSession]):
                 current[outgoing.id] = again.id
                 return await super().request(again, timeout=time, on_progress=on_progress)
             except PeerError as error:
-                lost = _still_lost(error, lost, params)
+                if isinstance(error, InvalidParams) and getattr(params, "request_state", None) is not None:
+                    why = (
+                        "when it was sent again, the server had given up the call; since it may be repeated, call again"
+                    )
+                    raise _extend_error(lost, why) from None
+                if not _is_passing(error):
+                    raise
+                lost = error
                 # A server that is not there now may come back: what could be repeated before still
                 # can.
                 if not error_replies.is_unreachable(lost) and not self._may_repeat(lost, outgoing.method.name, params):
@@ -339,15 +346,6 @@ class RepeatingConnection(Connection[ClientSession]):
         return self.session.request(lost.method, params, wants_progress=lost.wants_progress, meta=meta)
 
 
-def _still_lost(error: PeerError, lost: PeerError, params: object) -> PeerError:
-    """Return the error of another attempt whose reply was lost, too; raise an error that is an answer."""
-    if isinstance(error, InvalidParams) and getattr(params, "request_state", None) is not None:
-        raise _make_void_error(lost) from None
-    if not _is_passing(error):
-        raise error
-    return error
-
-
 def _is_passing(error: PeerError) -> bool:
     """Return whether another attempt may succeed."""
     return (
@@ -364,12 +362,6 @@ def _not_repeated(lost: PeerError, method: str, params: object) -> PeerError:
         lost,
         f"it was not sent again, since {what} is not marked readOnlyHint or idempotentHint in a list this client has "
         "seen; find out what it did before you call it again",
-    )
-
-
-def _make_void_error(lost: PeerError) -> PeerError:
-    return _extend_error(
-        lost, "when it was sent again, the server had given up the call; since it may be repeated, call again"
     )
 
 
