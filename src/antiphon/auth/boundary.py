@@ -149,7 +149,7 @@ MAX_LENGTH = 4096
 """Characters of an address at most."""
 
 
-def checked_address(text: str, what: str) -> URL:
+def check_address(text: str, what: str) -> URL:
     """Parse an address that a server named as ``what``; raise ``Unauthorized`` unless it is https or local."""
     try:
         if len(text) > MAX_LENGTH or not text.isprintable():

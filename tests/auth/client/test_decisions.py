@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from yarl import URL
 
-from antiphon.auth.boundary import checked_address
+from antiphon.auth.boundary import check_address
 from antiphon.auth.client.authorization_code import Expected, authorization_address, check_pkce, code_in, read_redirect
 from antiphon.auth.client.discovery import (
     FoundServer,
@@ -121,7 +121,7 @@ def test_an_endpoint_that_is_no_web_page_or_plain_is_refused(name, address):
 @pytest.mark.parametrize("text", ["https://a.example/x", "http://localhost:1/x", "http://127.0.0.1", "http://[::1]:8"])
 def test_https_and_this_machine_may_be_spoken_to(text):
     """Nothing is made of an address but what it says."""
-    assert str(checked_address(text, "it")) == text
+    assert str(check_address(text, "it")) == text
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_https_and_this_machine_may_be_spoken_to(text):
 def test_all_else_may_not(text):
     """The message does not repeat what cannot be shown."""
     with pytest.raises(Unauthorized) as caught:
-        checked_address(text, "it")
+        check_address(text, "it")
     assert "\n" not in str(caught.value)
 
 

@@ -90,8 +90,8 @@ async def test_a_login_that_was_renewed_by_others_is_not_renewed_again(tmp_path)
     async with protected() as resource:
         access = await signed_in(resource, tmp_path / "logins", lasts=3600)
         old = await access.login()
-        new = await access.renewed(old)
-        assert (await access.renewed(old)).access_token == new.access_token
+        new = await access.renew(old)
+        assert (await access.renew(old)).access_token == new.access_token
         assert len(resource.authority.seen("/token")) == 2
 
 
@@ -109,7 +109,7 @@ async def test_nobody_else_is_kept_waiting_by_a_lock_while_one_renews(tmp_path, 
             return await request(self, form)
 
         monkeypatch.setattr(TokenEndpoint, "request", watched)
-        await access.renewed(await access.login())
+        await access.renew(await access.login())
     assert [claim.pid for claim in looked] == [os.getpid()]
 
 
@@ -120,7 +120,7 @@ async def test_a_login_is_given_back_when_it_could_not_be_renewed(tmp_path):
         before = await access.login()
         resource.authority.answer = lambda what, request: 1 / 0
         with pytest.raises(Unauthorized):
-            await access.renewed(before)
+            await access.renew(before)
         assert await access.login() == before
 
 
@@ -141,7 +141,7 @@ async def test_an_answer_that_comes_after_its_claim_was_taken_over_is_not_writte
             return answer
 
         monkeypatch.setattr(TokenEndpoint, "request", slow)
-        assert (await access.renewed(await access.login())).access_token == "theirs"
+        assert (await access.renew(await access.login())).access_token == "theirs"
 
 
 class Slow(Person):

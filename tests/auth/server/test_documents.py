@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from antiphon.auth.server import issuer as module
-from antiphon.auth.server.issuer import MAX_DOCUMENT, IssuerUnavailable, checked_address, fetch_document
+from antiphon.auth.server.issuer import MAX_DOCUMENT, IssuerUnavailable, check_address, fetch_document
 from antiphon.errors import ConfigError
 from tests.support.issuer import Issuer
 
@@ -66,4 +66,4 @@ async def test_a_public_issuer_leads_to_no_local_network(monkeypatch):
 def test_an_address_must_be_one(url):
     """And safe."""
     with pytest.raises(ConfigError):
-        checked_address(url, "x")
+        check_address(url, "x")

@@ -137,9 +137,9 @@ class SignedIn:
         if login.refresh_token is None:
             # It may still be valid for some seconds, or our clock may be wrong: the server decides.
             return login
-        return await self.renewed(login)
+        return await self.renew(login)
 
-    async def renewed(self, login: Login) -> Login | None:
+    async def renew(self, login: Login) -> Login | None:
         """Refresh a login; concurrent callers share one refresh."""
 
         async def renew(fetch: Fetch) -> Login | None:
@@ -299,7 +299,7 @@ class _Entering:
         self._renewed = True
         if not await self._access.still_issued_by(sent.metadata.issuer, challenge):
             return False
-        return await self._access.renewed(sent) is not None
+        return await self._access.renew(sent) is not None
 
     async def _step_up(self, challenge: Challenge | None, *, ask: bool) -> bool:
         """Request the missing scopes together with all earlier ones; once for each challenge."""

@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from antiphon.auth.boundary import checked_address
+from antiphon.auth.boundary import check_address
 from antiphon.auth.challenge import hash_of
 from antiphon.auth.client.discovery import OFFLINE
 from antiphon.auth.client.grants import Wanted
@@ -89,7 +89,7 @@ def authorization_address(
     server: ServerMetadata, client_id: str, expected: Expected, *, scope: str | None, resource: str | None
 ) -> str:
     """Build the authorization address; the query that the endpoint already has is kept."""
-    checked_address(server.authorization_endpoint or "", "the authorization_endpoint")
+    check_address(server.authorization_endpoint or "", "the authorization_endpoint")
     parts = urlsplit(server.authorization_endpoint or "")
     query = [
         *parse_qsl(parts.query, keep_blank_values=True),
@@ -270,7 +270,7 @@ class Receiver:
 
 async def open_browser(address: str) -> None:
     """Open a page in the system's browser; without one, print the address on standard error."""
-    checked_address(address, "the authorization_endpoint")
+    check_address(address, "the authorization_endpoint")
     opened = await asyncio.to_thread(webbrowser.open, address)
     if not opened:
         sys.stderr.write(f"Open this page to sign in:\n{address}\n")
@@ -348,10 +348,10 @@ def _read_device_page(answer: Answer) -> tuple[str, DevicePage, float, float]:
     readable = isinstance(shown, str) and 0 < len(shown) <= 64 and shown.isprintable()
     if answer.status != 200 or not isinstance(code, str) or not isinstance(address, str) or not readable:
         raise Unauthorized("signing in failed: the authorization server gave no code for another device")
-    checked_address(address, "the page for the other device")
+    check_address(address, "the page for the other device")
     complete = said.get("verification_uri_complete")
     if isinstance(complete, str):
-        checked_address(complete, "the page for the other device")
+        check_address(complete, "the page for the other device")
     page = DevicePage(address=address, code=str(shown), complete=complete if isinstance(complete, str) else None)
     pause = max(MIN_PAUSE, min(_read_number(said.get("interval"), _PAUSE), MAX_PAUSE))
     return code, page, pause, min(_read_number(said.get("expires_in"), MAX_WAIT), MAX_WAIT)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import DecodeError, Struct, json
 from yarl import URL
 
-from antiphon.auth.boundary import checked_address, make_printable, origin_of, show_address
+from antiphon.auth.boundary import check_address, make_printable, origin_of, show_address
 from antiphon.auth.client.fetch import Fetch, TooLarge
 from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
@@ -95,7 +95,7 @@ def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
     for name in _ENDPOINTS:
         address: str | None = getattr(metadata, name)
         if address:
-            checked_address(address, f"the {name} of {issuer}")
+            check_address(address, f"the {name} of {issuer}")
     if not metadata.token_endpoint:
         raise _NoMetadata(f"signing in was stopped: {where} names no token_endpoint")
 
@@ -122,7 +122,7 @@ async def discover_server(
     found = await _discover_server(fetch, url, hint, issuer=issuer, used=used)
     if found.server.authorization_endpoint:
         # The only endpoint that no request of ours is sent to: a browser opens it.
-        await fetch.check_page(checked_address(found.server.authorization_endpoint, "the authorization_endpoint"))
+        await fetch.check_page(check_address(found.server.authorization_endpoint, "the authorization_endpoint"))
     return found
 
 
@@ -188,7 +188,7 @@ async def _read_first_server(fetch: Fetch, issuers: Sequence[str]) -> ServerMeta
 
 
 async def _read_server(fetch: Fetch, issuer: str) -> ServerMetadata:
-    checked_address(issuer, "the authorization server")
+    check_address(issuer, "the authorization server")
     problem: _NoMetadata | None = None
     for place in issuer_places(issuer):
         try:
@@ -213,7 +213,7 @@ async def _discover_at_root(fetch: Fetch, url: URL, issuer: str | None) -> Found
     with contextlib.suppress(_NoMetadata):
         metadata = await _read_metadata(fetch, place, ServerMetadata, "the metadata of the server")
     if metadata is None:
-        checked_address(root, "the server")
+        check_address(root, "the server")
         return FoundServer(server=make_default_metadata(url), resource=None, is_described=False)
     # It was found on the server's own origin, so an issuer with a slash at the end is accepted as well.
     check_server(metadata, metadata.issuer if metadata.issuer == f"{root}/" else root, place)
@@ -223,7 +223,7 @@ async def _discover_at_root(fetch: Fetch, url: URL, issuer: str | None) -> Found
 async def _read_metadata(fetch: Fetch, place: str, kind: type[D], what: str) -> D | None:
     """Read the metadata at an address; ``None`` if nothing is there, ``_NoMetadata`` if something else is."""
     try:
-        data = await fetch.document(checked_address(place, what))
+        data = await fetch.document(check_address(place, what))
     except TooLarge as error:
         raise _NoMetadata(str(error)) from None
     if data is None:

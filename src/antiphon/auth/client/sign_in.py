@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Struct
 from yarl import URL
 
-from antiphon.auth.boundary import checked_address, show_address
+from antiphon.auth.boundary import check_address, show_address
 from antiphon.auth.challenge import ALGORITHM, Challenge, ProofKey
 from antiphon.auth.client.authorization_code import AuthorizationCode, Receiver, open_browser
 from antiphon.auth.client.discovery import FoundServer, first_scopes, join_scopes
@@ -169,7 +169,7 @@ def _make_browser_grant(settings: OAuth, entered: _Entered, found: FoundServer) 
     show_page = settings.open_page or open_browser
 
     async def show_sign_in(address: str) -> str:
-        checked_address(address, "the authorization_endpoint")
+        check_address(address, "the authorization_endpoint")
         if entered.receiver is not None:
             # Before the page is opened: a person who is signed in already is redirected at once.
             entered.receiver.expect(parse_qs(urlsplit(address).query)["state"][-1])
@@ -249,7 +249,7 @@ async def register_client(
     fetch: Fetch, settings: OAuth, server: ServerMetadata, redirect_uri: str | None
 ) -> Registered:
     """Register the client dynamically (RFC 7591, section 3); raise ``Unauthorized`` if that is refused."""
-    url = checked_address(server.registration_endpoint or "", "the registration endpoint")
+    url = check_address(server.registration_endpoint or "", "the registration endpoint")
     answer = await fetch.post_json(url, registration_request(settings, server, redirect_uri))
     if answer.status not in (200, 201):
         refused = refusal_of(answer, server.issuer)

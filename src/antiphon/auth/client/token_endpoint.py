@@ -16,7 +16,7 @@ from urllib.parse import quote_plus
 from msgspec import Struct
 from yarl import URL
 
-from antiphon.auth.boundary import checked_address, make_printable
+from antiphon.auth.boundary import check_address, make_printable
 from antiphon.auth.challenge import ProofKey
 from antiphon.auth.client.fetch import Fetch, open_fetch
 from antiphon.auth.client.store import Login
@@ -80,7 +80,7 @@ class TokenEndpoint(Struct, eq=False):
 
     async def post(self, address: str, form: Mapping[str, str | None]) -> Answer:
         """Post a form with client authentication; repeated once if the server requires a nonce."""
-        url = checked_address(address, "the token endpoint")
+        url = check_address(address, "the token endpoint")
         nonce: str | None = None
         answer: Answer | None = None
         for _ in range(2):

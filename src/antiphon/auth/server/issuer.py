@@ -31,7 +31,7 @@ class IssuerUnavailable(AntiphonError):
     """An issuer cannot be asked now; the message says why, and contains no token."""
 
 
-def checked_address(url: str, what: str) -> SplitResult:
+def check_address(url: str, what: str) -> SplitResult:
     """Parse an address that tokens or keys depend on; raise ``ConfigError`` unless it is https, or of this machine."""
     try:
         read = urlsplit(url)
@@ -156,7 +156,7 @@ class Issuer(Struct, frozen=True, kw_only=True):
     scope_claims: Sequence[str] = ("scope", "scp")
 
     def __post_init__(self) -> None:
-        checked_address(self.url, "Issuer(url=)")
+        check_address(self.url, "Issuer(url=)")
         for name in ("token_issuers", "algorithms", "types", "scope_claims"):
             if isinstance(getattr(self, name), str):
                 raise ConfigError(f"Issuer({name}=) is a list, as in [{getattr(self, name)!r}]")
@@ -167,7 +167,7 @@ class Issuer(Struct, frozen=True, kw_only=True):
             raise ConfigError("Issuer(algorithms=) names at least one")
         for url, what in ((self.jwks_uri, "jwks_uri"), (self.introspection and self.introspection.url, "url")):
             if url is not None:
-                checked_address(url, f"Issuer({what}=)")
+                check_address(url, f"Issuer({what}=)")
         if self.introspection is not None and not 0 <= self.introspection.remembered_for <= 300:
             raise ConfigError("Introspection(remembered_for=) is a number of seconds from 0 to 300")
         if any(" " in iss or not iss for iss in self.token_issuers):
@@ -216,7 +216,7 @@ def read_metadata(document: bytes, issuer: str) -> Metadata:
         raise IssuerUnavailable(f"the metadata of {issuer} is that of {found.issuer[:200]!r}")
     for url in (found.jwks_uri, found.introspection_endpoint):
         try:
-            scheme = "https" if url is None else checked_address(url, f"the metadata of {issuer}").scheme
+            scheme = "https" if url is None else check_address(url, f"the metadata of {issuer}").scheme
         except ConfigError as error:
             raise IssuerUnavailable(str(error)) from None
         # TLS is needed unless the issuer is on this machine itself.

@@ -20,7 +20,7 @@ from antiphon.auth.server.issuer import (
     Issuer,
     IssuerUnavailable,
     Metadata,
-    checked_address,
+    check_address,
     fetch_document,
     read_metadata,
 )
@@ -211,7 +211,7 @@ async def metadata_of(issuer: Issuer, fetch: Fetch) -> Metadata:
     said: list[str] = []
     for url in issuer_places(issuer.url):
         try:
-            checked_address(url, "issuer")
+            check_address(url, "issuer")
             return read_metadata(await fetch(url), issuer.url)
         except IssuerUnavailable as error:
             said.append(str(error))

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.auth.server.access_token import Invalid
-from antiphon.auth.server.issuer import Issuer, IssuerUnavailable, checked_address, issuers_of
+from antiphon.auth.server.issuer import Issuer, IssuerUnavailable, check_address, issuers_of
 from antiphon.auth.server.proofs import DPoP, NonceWanted, Proofs, TooMany
 from antiphon.auth.server.verifier import CheckAccess, Verified, Verifier
 from antiphon.errors import ConfigError, InsufficientScope, InvalidRequest
@@ -331,8 +331,8 @@ class EndpointPlace:
 
 
 def resource_address(url: str) -> SplitResult:
-    """Parse the address of a server that requires tokens, as ``checked_address`` does; it has no query or fragment."""
-    parts = checked_address(url, "ResourceServer(url=)")
+    """Parse the address of a server that requires tokens, as ``check_address`` does; it has no query or fragment."""
+    parts = check_address(url, "ResourceServer(url=)")
     if parts.fragment or parts.query:
         raise ConfigError(f"ResourceServer(url=): {url!r} has a query or a fragment; leave it out")
     return parts
