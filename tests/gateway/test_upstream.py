@@ -64,7 +64,7 @@ async def test_many_who_want_it_start_it_once():
     await one.close()
     assert one.state == "stopped"
     with pytest.raises(UpstreamUnavailable, match="closing"):
-        async with one.used(cast("ServerRequest", None)):
+        async with one.use_for(cast("ServerRequest", None)):
             pass
 
 
@@ -128,7 +128,7 @@ async def test_one_that_nobody_uses_is_stopped(tmp_path: Path):
     one = upstream(script(tmp_path, SERVER), idle_timeout=0.05)
     # It rests from here on, and not for long: the time is over while somebody holds it.
     await one.start()
-    with one.held():
+    with one.keep_running():
         first = one.process
         assert first is not None
         stop = asyncio.get_running_loop().create_future()
@@ -189,7 +189,7 @@ async def test_a_storm_of_changes_costs_one_listing_at_a_time(monkeypatch: pytes
         await asyncio.sleep(0)
     await until(lambda: lists.count("tools/list") > before)
     server.list_changed("tools")
-    async with asyncio.timeout(30), one.used(cast("ServerRequest", None)) as client:
+    async with asyncio.timeout(30), one.use_for(cast("ServerRequest", None)) as client:
         await client.ping()
     assert (lists.count("tools/list") - before, told) == (1, [])
     await one.close()

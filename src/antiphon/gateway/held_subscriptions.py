@@ -49,7 +49,7 @@ class Watches:
         return self._watches.keys()
 
     @asynccontextmanager
-    async def held(self, uri: str) -> AsyncGenerator[None]:
+    async def hold_subscription(self, uri: str) -> AsyncGenerator[None]:
         """Subscribe to a resource, and keep the subscription until a client's request for it is served.
 
         Raises:

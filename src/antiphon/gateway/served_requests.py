@@ -172,7 +172,7 @@ async def _make_call(
         params = structs.replace(params, name=owned.name, task=None)
         result = await _send_request(upstream, request, params, tasks=tasks)
         if isinstance(result.read, CreateTaskResult):
-            result = group.tasks.begun(upstream, owned.name, result)
+            result = group.tasks.follow_task(upstream, owned.name, result)
             outcome = CallToolResult(content=[TextContent(text=f"It goes on as the task {result.read.task_id}.")])
         else:
             outcome = result.read
@@ -339,7 +339,7 @@ async def _complete_argument(group: PrincipalGroup, request: ServerRequest) -> C
 
 async def _subscribe_to_resource(group: PrincipalGroup, request: ServerRequest, call_next: CallNext) -> Any:
     """Subscribe to a resource at its server, and only then confirm the subscription to the client."""
-    async with group.watches.held(request.params.uri):
+    async with group.watches.hold_subscription(request.params.uri):
         return await call_next(request)
 
 
@@ -350,7 +350,7 @@ async def _listen_to_servers(group: PrincipalGroup, request: ServerRequest, call
     async with AsyncExitStack() as held:
         for uri in list(wanted.resource_subscriptions or ())[:MAX_WATCHED]:
             with suppress(errors.PeerError):
-                await held.enter_async_context(group.watches.held(uri))
+                await held.enter_async_context(group.watches.hold_subscription(uri))
                 granted.append(uri)
         changed = structs.replace(wanted, resource_subscriptions=granted or None)
         tasks = await _read_tasks(group, request, wanted)
@@ -366,7 +366,7 @@ async def _read_tasks(
     if not wanted.task_ids:
         return {}
     check_declared(request.ctx.request.capabilities)
-    tasks = await group.tasks.seen(group.upstreams, wanted.task_ids)
+    tasks = await group.tasks.look_up_tasks(group.upstreams, wanted.task_ids)
     request.grant_tasks(tasks)
     return tasks
 
@@ -379,7 +379,7 @@ async def _get_task(group: PrincipalGroup, request: ServerRequest) -> GetTaskRes
     if not owned.server:
         return group.tasks.look_waiting(owned.id, request.params.task_id)
     result = await _of_task(group, request)
-    return request.pass_on(group.tasks.shown(result, request.params.task_id))
+    return request.pass_on(group.tasks.convert_state(result, request.params.task_id))
 
 
 async def _update_task(group: PrincipalGroup, request: ServerRequest) -> EmptyResult:
@@ -486,7 +486,7 @@ async def _send_request(
     )  # fmt: skip
 
     async def use(progress: OnProgress | None) -> Received:
-        async with upstream.used(request) as client:
+        async with upstream.use_for(request) as client:
             if wanted is not None:
                 await upstream.logs.want(client, wanted)
             return await send(client, progress=progress)

@@ -90,7 +90,7 @@ class TasksBehind:
         has_room = not self.are_answered_here or len(self._followed) + waiting < MAX_FOLLOWED
         return has_room and request.is_modern and declares_extension(request.ctx.request.capabilities, TASKS)
 
-    def begun(self, upstream: Upstream, tool: str, made: Received) -> Received:
+    def follow_task(self, upstream: Upstream, tool: str, made: Received) -> Received:
         """Return the handle of a task for the client; follow the task, if the host answers its asks.
 
         ``tool`` is the server's name of the tool, ``made`` its handle of the task. Raises ``RemoteProtocolError`` if
@@ -104,7 +104,7 @@ class TasksBehind:
             work = asyncio.get_running_loop().create_task(self._follow(upstream, task.task_id, tool), context=Context())
             self._followed.add(work)
             work.add_done_callback(self._followed.discard)
-        return self.shown(made, self._seal_id(OwnedTask(upstream.name, task.task_id)))
+        return self.convert_state(made, self._seal_id(OwnedTask(upstream.name, task.task_id)))
 
     def begin_waiting(self, id: str, run: Callable[[], Coroutine[Any, Any, CallToolResult]]) -> CreateTaskResult:
         """Make a task of a call that waits for a person, and follow it until it has run."""
@@ -158,7 +158,7 @@ class TasksBehind:
             pass
         raise errors.InvalidParams("Unknown task: there is none with this id, or its time is over")
 
-    def shown(self, received: Received, id: str) -> Received:
+    def convert_state(self, received: Received, id: str) -> Received:
         """Return the state of a task as the client sees it, under the gateway's id."""
         task: Task = received.read
         changed: dict[str, Any] = {"task_id": id}
@@ -169,7 +169,7 @@ class TasksBehind:
                 changed["input_requests"] = None
         return received.changed(structs.replace(task, **changed))
 
-    async def seen(self, upstreams: Mapping[str, Upstream], ids: Sequence[str]) -> dict[str, Received]:
+    async def look_up_tasks(self, upstreams: Mapping[str, Upstream], ids: Sequence[str]) -> dict[str, Received]:
         """Return the state of the tasks that the client may listen to, at most ``MAX_WATCHED``, by their ids."""
         looking = asyncio.Semaphore(LOOKS_AT_ONCE)
 
@@ -177,7 +177,7 @@ class TasksBehind:
             try:
                 owned = self.owned(id)
                 async with looking, upstreams[owned.server].running() as client:
-                    return self.shown(await client.task(owned.id).look(), id)
+                    return self.convert_state(await client.task(owned.id).look(), id)
             except (errors.AntiphonError, KeyError) as error:
                 log.debug("a task cannot be listened to: %s", error)
                 return None
@@ -187,12 +187,12 @@ class TasksBehind:
         return {id: task for id, task in found if task is not None}
 
     def watch(self, upstreams: Mapping[str, Upstream], tasks: Mapping[str, Received]) -> None:
-        """Report the changes of ``tasks``, which ``seen`` returned, until they end or ``keep`` leaves them out."""
+        """Report the changes of ``tasks``, which ``look_up_tasks`` returned, until they end or ``keep`` drops them."""
         for id, task in tasks.items():
             owned = self.owned(id)
             if task.read.status not in ENDS and id not in self._watched and len(self._watched) < MAX_WATCHED:
                 watching = self._watch(upstreams[owned.server], owned.id, id, task)
-                # In a context of its own, as in ``begun``.
+                # In a context of its own, as in ``follow_task``.
                 work = asyncio.get_running_loop().create_task(watching, context=Context())
                 self._watched[id] = work
                 work.add_done_callback(partial(self._stop_watching, id))
@@ -217,7 +217,7 @@ class TasksBehind:
             try:
                 async with upstream.running() as client, aclosing(client.task(task).looks()) as looks:
                     async for look in looks:
-                        shown = self.shown(look, id)
+                        shown = self.convert_state(look, id)
                         if bytes(shown.raw) != told:
                             told = bytes(shown.raw)
                             self._told(shown)

@@ -89,7 +89,7 @@ class ProcessPlace:
         """Give the place to the next server that waits."""
         processes, self._processes = self._processes, None
         if processes is not None:
-            processes.left(self)
+            processes.take_back(self)
 
 
 class Processes:
@@ -132,7 +132,7 @@ class Processes:
         self._places.add(place)
         return place
 
-    def left(self, place: ProcessPlace) -> None:
+    def take_back(self, place: ProcessPlace) -> None:
         """See ``ProcessPlace.give_back``."""
         self._places.discard(place)
         self._turns.release()

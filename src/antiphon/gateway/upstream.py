@@ -195,7 +195,7 @@ class Upstream:
         self._again_at = 0.0
         self._is_closed = False
 
-    def used(self, request: ServerRequest) -> AbstractAsyncContextManager[Client]:
+    def use_for(self, request: ServerRequest) -> AbstractAsyncContextManager[Client]:
         """Use the server for a request of a client; it is started if it is not running.
 
         Raises:
@@ -210,11 +210,11 @@ class Upstream:
         Raises:
             Unavailable: it cannot be started, or failed a moment ago.
         """
-        with self.held():
+        with self.keep_running():
             yield await self.started()
 
     @contextmanager
-    def held(self) -> Generator[None]:
+    def keep_running(self) -> Generator[None]:
         """Keep the server from being stopped as unused while the context lasts."""
         self.take()
         try:
@@ -296,7 +296,7 @@ class Upstream:
 
     async def start(self) -> None:
         """Start the server if it is not running. See ``used``."""
-        with self.held():
+        with self.keep_running():
             await self.started()
 
     async def close(self) -> None:

@@ -55,7 +55,7 @@ class ModelCall:
         self.task: asyncio.Task[list[DialectAnswer] | Failure] = asyncio.create_task(
             self._run(work), name="antiphon-model-api"
         )
-        self.task.add_done_callback(lambda _: self._told(ended))
+        self.task.add_done_callback(lambda _: self._report_end(ended))
 
     def add(self, piece: str) -> None:
         """Add text to the answer."""
@@ -88,7 +88,7 @@ class ModelCall:
         except Exception as error:
             return failure_of(error)
 
-    def _told(self, ended: Callable[[ModelCall], None]) -> None:
+    def _report_end(self, ended: Callable[[ModelCall], None]) -> None:
         self._tell()
         ended(self)
 
