@@ -40,7 +40,10 @@ def read_arguments(typed: Iterable[str], schema: Schema) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for word in typed:
         if word == "-" or word.startswith("@") or word.lstrip().startswith("{"):
-            values.update(_parse_object(_read_word(word)))
+            whole = _parse_json("the arguments", _read_word(word))
+            if not isinstance(whole, dict):
+                raise ConfigError("the arguments: a JSON object is needed")
+            values.update(cast("dict[str, Any]", whole))
             continue
         key, text, is_json = _split_word(word)
         wanted = _find_property(schema, key)
@@ -99,13 +102,6 @@ def _read_word(word: str) -> str:
         return read_input(Path(word.removeprefix("@")), _LARGEST).decode()
     except UnicodeDecodeError:
         raise ConfigError(f"{word}: not UTF-8") from None
-
-
-def _parse_object(text: str) -> dict[str, Any]:
-    value = _parse_json("the arguments", text)
-    if not isinstance(value, dict):
-        raise ConfigError("the arguments: a JSON object is needed")
-    return cast("dict[str, Any]", value)
 
 
 def _parse_json(place: str, text: str) -> object:

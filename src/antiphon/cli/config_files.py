@@ -172,10 +172,10 @@ def fill_entry(path: Path, name: str, entry: server_files.ServerEntry) -> FoundE
         if not trust.has(source, entry.origin.sha256) and not trust.covers(path, read_bytes(path)):
             remedy = f"Look at it, then: antiphon trust add {path}"
             raise ConfigError(f"{path}: {name}: came from {source}, which is not trusted any more. {remedy}")
+    folder = source.absolute().parent
+    project = folder.parent if folder.name in (".vscode", ".cursor", ".zed") else folder
     return FoundEntry(
-        server_files.substitute_variables(entry, os.environ, _find_project(source), f"{path}: {name}"),
-        path,
-        may_inherit,
+        server_files.substitute_variables(entry, os.environ, project, f"{path}: {name}"), path, may_inherit
     )
 
 
@@ -196,7 +196,9 @@ def describe_servers(servers: Mapping[str, server_files.ServerEntry]) -> Iterato
         if entry.headers:
             yield make_inert(f"    with the headers {_list_values(entry.headers, ': ')}")
         if wanted := server_files.variables_in(entry):
-            yield make_inert(f"    is given from your environment: {', '.join(map(_describe_variable, wanted))}")
+            given = {name: os.environ.get(name) for name in wanted}
+            said = [f"{name} ({_shorten_secret(value) if value else 'not set'})" for name, value in given.items()]
+            yield make_inert(f"    is given from your environment: {', '.join(said)}")
 
 
 def _list_values(texts: Mapping[str, str], mark: str) -> str:
@@ -207,11 +209,6 @@ def _list_values(texts: Mapping[str, str], mark: str) -> str:
         else f"{name}{mark}{_shorten_secret(text)}"
         for name, text in texts.items()
     )
-
-
-def _describe_variable(name: str) -> str:
-    value = os.environ.get(name)
-    return f"{name} ({_shorten_secret(value) if value else 'not set'})"
 
 
 def _shorten_secret(secret: str) -> str:
@@ -254,16 +251,8 @@ def find_config_folder() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "antiphon"
 
 
-def _find_project(path: Path) -> Path:
-    """Return the folder of the project that a file belongs to."""
-    folder = path.absolute().parent
-    return folder.parent if folder.name in (".vscode", ".cursor", ".zed") else folder
-
-
 _URL = re.compile(r"(?:https?|wss?)://", re.IGNORECASE)
 _OBJECT = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
-
-_IDENTITY = re.compile(r"(?:url|command|memory|coarse):[\w.]*")
 
 
 def resolve_target(text: str, config: Path | None = None) -> str | list[str] | Mapping[str, object]:
@@ -341,7 +330,7 @@ def identities_of(target: str, servers: Path | None = None) -> tuple[str, ...]:
 
 def origin_at(target: str, servers: Path | None = None) -> Origin:
     """Return what a host knows about a server before it is connected."""
-    if _IDENTITY.fullmatch(target):
+    if re.fullmatch(r"(?:url|command|memory|coarse):[\w.]*", target):
         return Origin(id="named", identity=target, target=target)
     found = describe_location(locate_target(resolve_target(target, servers)))
     return Origin(

@@ -63,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130  # like ``signatures.INTERRUPTED``, which may not be imported yet
     except SystemExit as end:
-        return _get_exit_code(end)
+        if isinstance(end.code, str):
+            # A served file may end the program with ``sys.exit("reason")``: print the reason, as Python does.
+            print(end.code, file=sys.stderr)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
         if os.environ.get("ANTIPHON_DEBUG"):
             raise
@@ -78,13 +81,6 @@ def _print_version() -> int:
 
     print_json(describe_version())
     return 0
-
-
-def _get_exit_code(end: SystemExit) -> int:
-    if isinstance(end.code, str):
-        # A served file may end the program with ``sys.exit("reason")``: print the reason, as Python does.
-        print(end.code, file=sys.stderr)
-    return end.code if isinstance(end.code, int) else int(end.code is not None)
 
 
 def _let_text_through() -> None:

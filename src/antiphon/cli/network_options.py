@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -104,8 +104,12 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
         if not given:
             return None
         name, text = given[0]
-        host, port = _address_of(text)
-        return ListenPlace(option=f"--{name} {text}", kind=_PLACES[name], host=host, port=port)
+        # ``HOST:PORT``, or ``PORT`` for this machine only.
+        host, _, port = text.rpartition(":")
+        if not port.isdecimal() or not 0 <= int(port) <= 65535:
+            raise ConfigError(f"{text!r} is no address: write HOST:PORT, such as 127.0.0.1:8000")
+        host = host.strip("[]") or "127.0.0.1"
+        return ListenPlace(option=f"--{name} {text}", kind=_PLACES[name], host=host, port=int(port))
 
     def options(self, accepts: AccessTokens | None, environ: Mapping[str, str] = os.environ) -> ServeOptions:
         """Return the options for ``Server.run``."""
@@ -115,7 +119,12 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
         if auth is not None:
             options["auth"] = auth
         elif token is not None:
-            options["check_token"] = _make_token_check(token)
+            if not token or not token.isascii() or not token.isprintable() or " " in token:
+                raise ConfigError("--token is one word of printable ASCII; openssl rand -hex 32 makes one")
+            expected = token.encode()
+            options["check_token"] = lambda given: (
+                "token" if hmac.compare_digest(given.encode("utf-8", "replace"), expected) else None
+            )
         chosen: dict[str, Any] = {
             "allowed_hosts": self.allow_host
             or ([urlsplit(auth.url).hostname or "", *LOOPBACK] if auth is not None else None),
@@ -169,19 +178,3 @@ def _resource_server(accepts: AccessTokens, environ: Mapping[str, str]) -> Resou
     return ResourceServer(
         issuers, audience, url=accepts.url, scopes=accepts.scopes, dpop=DPoP(required=True) if accepts.dpop else None
     )
-
-
-def _make_token_check(token: str) -> Callable[[str], str | None]:
-    """Make the check of the token, which takes the same time for right and wrong ones."""
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError("--token is one word of printable ASCII; openssl rand -hex 32 makes one")
-    expected = token.encode()
-    return lambda given: "token" if hmac.compare_digest(given.encode("utf-8", "replace"), expected) else None
-
-
-def _address_of(text: str) -> tuple[str, int]:
-    """Read ``HOST:PORT``, or ``PORT`` for this machine only."""
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise ConfigError(f"{text!r} is no address: write HOST:PORT, such as 127.0.0.1:8000")
-    return host.strip("[]") or "127.0.0.1", int(port)

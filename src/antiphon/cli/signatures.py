@@ -126,7 +126,10 @@ def _read_annotation(annotation: Any, default: Any) -> tuple[Any, str | None, di
     settings: dict[str, Any] = {} if default is inspect.Parameter.empty else {"default": default}
     if get_origin(kind) is list:
         [kind], settings["nargs"] = get_args(kind), -1
-    line, completes, type_ = None, None, None
+    line, completes = None, None
+    type_: Any = click.Path(path_type=Path) if kind is Path else kind
+    if get_origin(kind) is Literal:
+        type_ = click.Choice(get_args(kind))
     for mark in marks:
         if isinstance(mark, str):
             line = mark
@@ -134,14 +137,8 @@ def _read_annotation(annotation: Any, default: Any) -> tuple[Any, str | None, di
             completes = mark
         else:
             type_ = mark
-    settings |= {"type": type_ or _make_type(kind), "shell_complete": completes}
+    settings |= {"type": type_, "shell_complete": completes}
     return kind, line, settings
-
-
-def _make_type(kind: Any) -> Any:
-    if get_origin(kind) is Literal:
-        return click.Choice(get_args(kind))
-    return click.Path(path_type=Path) if kind is Path else kind
 
 
 class CommandGroup(click.Group):

@@ -91,9 +91,6 @@ def _describe_reason(error: Exception) -> str:
     return str(getattr(error, "orig", None) or error).partition("\n")[0]
 
 
-_BELL = "\a"
-
-
 @asynccontextmanager
 async def ring_for_questions(
     store: Store, *, wanted: bool = True, stream: TextIO | None = None
@@ -118,6 +115,6 @@ async def _listen_for_questions(queue: Queue, known: set[str], stream: TextIO) -
         pending = {question.id for question in await queue.pending()}
         if pending - known:
             # One bell for all questions that came together.
-            stream.write(_BELL)
+            stream.write("\a")
             stream.flush()
         known = pending

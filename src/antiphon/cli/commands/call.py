@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -105,15 +105,12 @@ async def _call_tool(
     elif not as_json:
         show_result(result)
     if result.is_error:
-        teller.say(f"{name}: the tool reports a failure{_describe_missing(tool, arguments)}", "red")
+        required: object = tool.input_schema.get("required")
+        needed = cast("list[object]", required) if isinstance(required, list) else []
+        is_complete = all(each in arguments for each in needed)
+        takes = "" if is_complete else f"; it takes {format_signature(tool)}"
+        teller.say(f"{name}: the tool reports a failure{takes}", "red")
     return FAILED if result.is_error else 0
-
-
-def _describe_missing(tool: Tool, arguments: Mapping[str, object]) -> str:
-    """Describe the arguments of the tool, if a required one is missing."""
-    required: object = tool.input_schema.get("required")
-    needed = cast("list[object]", required) if isinstance(required, list) else []
-    return "" if all(name in arguments for name in needed) else f"; it takes {format_signature(tool)}"
 
 
 async def _find_tool(client: Client, name: str) -> Tool:

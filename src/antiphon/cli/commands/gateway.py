@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
@@ -92,7 +92,8 @@ def command(
     if answers.review == "terminal" and listening.place is None and not (answers.yes or answers.deny):
         raise ConfigError("over stdio the terminal is the protocol's: --review page or queue")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)
-    files, settings = _sort_files(config or [])
+    files = [path for path in config or () if path.suffix != ".toml" or _has_servers(path)]
+    settings = next((path for path in config or () if path not in files), None)
     listens = _read_listening(listening, settings)
     wanted = _read_settings(settings, names, search)
     selected = wanted.profile(profile)
@@ -202,12 +203,6 @@ def _serve_gateway(gateway: Gateway, names: Iterable[str], listens: _Listening |
         options["on_listening"] = lambda port: tell(place.url(options, port))
         gateway.run(place.kind, host=place.host, port=place.port, **options)
     return 0
-
-
-def _sort_files(files: Sequence[Path]) -> tuple[list[Path], Path | None]:
-    """Separate the files with servers from the file with our own settings, if there is one."""
-    with_servers = [path for path in files if path.suffix != ".toml" or _has_servers(path)]
-    return with_servers, next((path for path in files if path not in with_servers), None)
 
 
 def _has_servers(path: Path) -> bool:

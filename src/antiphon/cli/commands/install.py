@@ -66,7 +66,11 @@ def command(
     place = find_installation(host, file)
     change = place.plan(_find_program(), keep=keep, variables=_list_variables())
     if not change.served and not keep:
-        _check_own_servers(KNOWN[host].title)
+        own = find_config_folder() / "servers.json"
+        if not own.is_file() or not read_config(own):
+            raise ConfigError(
+                f"{KNOWN[host].title} has no servers that the gateway could serve: add one to it first, or to {own}"
+            )
     if dry_run:
         before, after = change.before.splitlines(keepends=True), change.after.splitlines(keepends=True)
         for line in difflib.unified_diff(before, after, str(place.path), str(place.path)):
@@ -167,13 +171,6 @@ def _list_variables() -> Sequence[str]:
     configured = (name for model in load_config(os.environ).models for name in key_variables(model))
     usual = (name for vendor in USUAL.values() for name in (*vendor.keys, vendor.base_url, vendor.chosen))
     return list(dict.fromkeys((*_OF_THE_DESKTOP, *usual, *configured)))
-
-
-def _check_own_servers(title: str) -> None:
-    """Refuse an entry that the host could not start, because there is nothing to serve."""
-    own = find_config_folder() / "servers.json"
-    if not own.is_file() or not read_config(own):
-        raise ConfigError(f"{title} has no servers that the gateway could serve: add one to it first, or to {own}")
 
 
 def _find_program() -> str:

@@ -52,15 +52,6 @@ def _describe_purpose(given: Given) -> str:
     return f"the tool {grant.tool}" if grant.tool is not None else f"up to {grant.max_tokens} tokens"
 
 
-def _describe_bound(used: str, most: int | None) -> str:
-    return used if most is None else f"{used} of {most}"
-
-
-def _describe_spent(spent: int, most: int | None) -> str:
-    # Only a grant with a limit on money has an account.
-    return "" if most is None else f"{format_dollars(spent)} of {format_dollars(most, rounding='none')}"
-
-
 class CallCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A call of a tool in a file, and the decision that is expected."""
 
@@ -174,8 +165,10 @@ def _print_policy(config: Config, policy: Policy, servers: dict[str, ServerSetti
         print_text(line)
     for identity, settings in servers.items():
         print_text(f"\n{names.get(identity) or identity or 'every server, if nothing else is said below'}")
-        for line in _describe_settings(settings):
-            print_text(f"  {line}")
+        print_text(f"  review of requests: {settings.review}; of answers: {settings.review_response}")
+        print_text(f"  models: {'all' if settings.models is None else ', '.join(settings.models) or 'none'}")
+        print_text(f"  caps: {_describe_members(settings.caps)}")
+        print_text(f"  budget: {_describe_members(settings.budget)}")
 
 
 def _list_policy_lines(config: Config, policy: Policy) -> Iterator[str]:
@@ -192,20 +185,13 @@ def _list_policy_lines(config: Config, policy: Policy) -> Iterator[str]:
     yield f"  nobody can be asked: {policy.headless}"
 
 
-def _describe_settings(settings: ServerSettings) -> Iterator[str]:
-    yield f"review of requests: {settings.review}; of answers: {settings.review_response}"
-    yield f"models: {'all' if settings.models is None else ', '.join(settings.models) or 'none'}"
-    yield f"caps: {_describe_members(settings.caps)}"
-    yield f"budget: {_describe_members(settings.budget)}"
-
-
-def _format_figure(value: Decimal | int) -> str:
-    return format_dollars(convert_to_nano(value), rounding="none") if isinstance(value, Decimal) else str(value)
-
-
 def _describe_members(values: msgspec.Struct) -> str:
     members: dict[str, int | Decimal | None] = msgspec.structs.asdict(values)
-    said = [f"{name.replace('_', ' ')} {_format_figure(value)}" for name, value in members.items() if value is not None]
+    figures = {
+        name: format_dollars(convert_to_nano(value), rounding="none") if isinstance(value, Decimal) else value
+        for name, value in members.items()
+    }
+    said = [f"{name.replace('_', ' ')} {figure}" for name, figure in figures.items() if figure is not None]
     return ", ".join(said) or "none"
 
 
@@ -320,8 +306,13 @@ async def list_given(*, as_json: Json = False, where: StoreOptions) -> None:
         "server": lambda one: names.get(one.grant.identity, one.grant.identity),
         "for": _describe_purpose,
         "scope": lambda one: one.grant.scope,
-        "used": lambda one: _describe_bound(str(one.used), one.grant.terms.uses),
-        "spent": lambda one: _describe_spent(spent.get(f"grant:{one.id}", 0), one.grant.terms.money),
+        "used": lambda one: f"{one.used} of {most}" if (most := one.grant.terms.uses) is not None else str(one.used),
+        # Only a grant with a limit on money has an account.
+        "spent": lambda one: (
+            f"{format_dollars(spent.get(f'grant:{one.id}', 0))} of {format_dollars(most, rounding='none')}"
+            if (most := one.grant.terms.money) is not None
+            else ""
+        ),
         "until": lambda one: format_time(one.grant.terms.until),
         "models": _describe_models,
     }

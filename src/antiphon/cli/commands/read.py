@@ -15,7 +15,6 @@ from antiphon.cli.output.formats import first_line, is_terminal, print_json, pri
 from antiphon.cli.output.output_files import Output, data_of, format_block, format_contents, part_of, save_parts
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, PeerError
-from antiphon.wire.content import ResourceContents
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.tools import Tool
@@ -47,7 +46,12 @@ async def command(
         save_parts([part_of(contents) for contents in result.contents], output)
     else:
         for contents in result.contents:
-            _show_contents(contents)
+            if contents.text is not None or is_terminal():
+                print_text(format_contents(contents))
+                continue
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data_of(contents))
+            sys.stdout.buffer.flush()
 
 
 async def _close_to(client: Client, uri: str) -> str | None:
@@ -59,15 +63,6 @@ async def _close_to(client: Client, uri: str) -> str | None:
         known = [resource.uri async for resource in client.resources()]
         return None if uri in known else next(iter(difflib.get_close_matches(uri, known, 1)), None)
     return None
-
-
-def _show_contents(contents: ResourceContents) -> None:
-    if contents.text is not None or is_terminal():
-        print_text(format_contents(contents))
-        return
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data_of(contents))
-    sys.stdout.buffer.flush()
 
 
 async def prompt(

@@ -160,18 +160,14 @@ def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     kept = [at for at in range(len(titles)) if any(row[at] for row in rows)]
     titles = [titles[at] for at in kept]
     inert_rows = [[inert_line(row[at]) for at in kept] for row in rows]
-    widths = _measure_columns(titles, inert_rows)
+    columns = zip(titles, *inert_rows, strict=True)
+    # Only very long words are broken.
+    longest = [max(cells_of(word) for cell in column for word in (cell.split() or [""])) for column in columns]
+    widths = [min(each, _LONG_WORD) for each in longest]
     fits = sum(widths) + _GAP * (len(widths) - 1) <= width
     lines = _side_by_side(titles, inert_rows, widths, width) if fits else _stack_cells(titles, inert_rows, width)
     for line in lines:
         click.echo(line)
-
-
-def _measure_columns(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the width of each column, so that only very long words are broken."""
-    columns = zip(titles, *rows, strict=True)
-    longest = [max(cells_of(word) for cell in column for word in (cell.split() or [""])) for column in columns]
-    return [min(each, _LONG_WORD) for each in longest]
 
 
 def _side_by_side(

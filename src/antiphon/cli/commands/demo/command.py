@@ -37,7 +37,6 @@ from antiphon.host.store import MemoryStore
 from antiphon.host.store.store_location import state_folder
 from antiphon.transports.recording import Message, RecordingChannel
 from antiphon.wire.common import ClientCapabilities, Implementation
-from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
@@ -167,7 +166,7 @@ class Demo:
             revision=run.revision,
             timeout=_PATIENCE + run.products * run.interval * 2,
             log_level="info",
-            on_log=self._log_message,
+            on_log=lambda params: self._display.event(**cast("dict[str, Any]", params.data)),
             wrap=lambda channel: RecordingChannel(channel, self._display.message),
         )
         async with client:
@@ -198,9 +197,6 @@ class Demo:
         if result.is_error:
             self._display.event("error", message=result.text)
 
-    def _log_message(self, params: LoggingMessageNotificationParams) -> None:
-        self._display.event(**cast("dict[str, Any]", params.data))
-
     @property
     def capabilities(self) -> ClientCapabilities:
         """What the host can answer."""
@@ -219,16 +215,13 @@ class Demo:
             self._display.event("refused", n=number, reason=reason_of(error), why=describe_refusal(error))
             raise
         finally:
-            self._count_decision(origin)
+            # The last decision about the request counts, by the policy or by a person.
+            steps = [each for each in self._host.audit.records(origin.id) if each.step in ("policy", "review")]
+            if steps:
+                self._decisions[f"{steps[-1].outcome} by {steps[-1].by or steps[-1].step}"] += 1
         self._asked["answered"] += 1
         self._display.event("answer", n=number, model=result.model, text=result.text)
         return result
-
-    def _count_decision(self, origin: Origin) -> None:
-        """Count the last decision about a request, by the policy or by a person."""
-        steps = [each for each in self._host.audit.records(origin.id) if each.step in ("policy", "review")]
-        if steps:
-            self._decisions[f"{steps[-1].outcome} by {steps[-1].by or steps[-1].step}"] += 1
 
 
 _QUICK, _HUMAN = 0.2, 2.0

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import msgspec
 
@@ -35,7 +35,6 @@ from antiphon.host.models.models import Models
 from antiphon.host.providers.base import Usage, missing_key
 from antiphon.host.providers.persistence import RetryPatience
 from antiphon.wire.content import TextContent
-from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.revisions import find_revision
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 from antiphon.wire.tools import Tool
@@ -89,19 +88,14 @@ def _report_identity(client: Client) -> Iterator[DoctorFinding]:
     agreed = find_revision(client.revision)
     era = "modern" if agreed is not None and agreed.modern else "legacy: with a handshake"
     yield DoctorFinding("ok", "revision", f"{client.revision} ({era})")
-    text = _describe_offers(client.server_capabilities)
+    declared = cast("dict[str, dict[str, object] | None]", msgspec.to_builtins(client.server_capabilities))
+    offers = sorted(declared.items())
+    text = ", ".join(name + (f" ({', '.join(sorted(parts))})" if parts else "") for name, parts in offers)
     yield DoctorFinding("ok" if text else "odd", "offers", text or "nothing at all")
     if count_hidden(client.instructions or ""):
         yield DoctorFinding(
             "odd", "instructions", f"contain invisible characters: {count_hidden(client.instructions or '')}"
         )
-
-
-def _describe_offers(capabilities: ServerCapabilities) -> str:
-    declared = cast("dict[str, dict[str, object] | None]", msgspec.to_builtins(capabilities))
-    return ", ".join(
-        name + (f" ({', '.join(sorted(parts))})" if parts else "") for name, parts in sorted(declared.items())
-    )
 
 
 async def _round_trip(client: Client) -> DoctorFinding:
@@ -163,21 +157,16 @@ def _odd_tool(tool: Tool) -> Iterator[str]:
         yield f"its description contains invisible characters: {kinds}"
     if tool.input_schema.get("type") != "object":
         yield f"its input schema is of type {tool.input_schema.get('type')!r}, not object"
-    missing = _list_undescribed(tool.input_schema)
+    required, properties = tool.input_schema.get("required"), tool.input_schema.get("properties")
+    described = cast("dict[str, object]", properties) if isinstance(properties, dict) else {}
+    names = cast("list[object]", required) if isinstance(required, list) else []
+    missing = [str(name) for name in names if name not in described]
     if missing:
         yield f"its input schema requires what it does not describe: {', '.join(missing)}"
 
 
-def _list_undescribed(schema: Mapping[str, Any]) -> list[str]:
-    required, properties = schema.get("required"), schema.get("properties")
-    described = cast("dict[str, object]", properties) if isinstance(properties, dict) else {}
-    names = cast("list[object]", required) if isinstance(required, list) else []
-    return [str(name) for name in names if name not in described]
-
-
 _DEADLINE = 30.0
 """Seconds for an answer, since a local model may have to be loaded first."""
-_QUESTION = "Answer with the one word: ready"
 _MOST_TOKENS = 200
 """Most tokens of the answer; reasoning models need some before their first word."""
 _SHOWN = 40
@@ -209,13 +198,12 @@ async def _ask_model(model: Model, environ: Mapping[str, str]) -> DoctorFinding:
 
 async def _try_model(models: Models, model: Model) -> tuple[str, Usage | None]:
     """Use a model once; return what it did, and what that took."""
-    message = SamplingMessage(role="user", content=TextContent(text=_QUESTION))
+    message = SamplingMessage(role="user", content=TextContent(text="Answer with the one word: ready"))
     request = CreateMessageRequestParams(messages=[message], max_tokens=_MOST_TOKENS)
     answer = await models.generate(request, model=model.name)
     return f'answered "{inert_line(answer.result.text.strip()[:_SHOWN])}"', answer.usage
 
 
-_REPORT = "antiphon-report.txt"
 _MARKS = {"ok": "ok  ", "note": "note", "odd": "odd ", "failed": "FAIL"}
 _STYLES = {"ok": "green", "note": "", "odd": "yellow", "failed": "bold red"}
 
@@ -253,7 +241,7 @@ async def command(
     if bundle is not None:
         from antiphon.cli.commands.doctor.local import collect_report, write_report
 
-        write_report(await collect_report(findings, reach.config), Path(bundle or _REPORT))
+        write_report(await collect_report(findings, reach.config), Path(bundle or "antiphon-report.txt"))
         return 0
     teller = Teller(sys.stdout)
     for finding in findings:

@@ -72,12 +72,9 @@ def check_installation(config: Path | None = None) -> list[DoctorFinding]:
     servers = () if hosts else _config_files(config)
     settings = _check_settings(config if hosts else None) if hosts or config is None else ()
     placed = () if config is not None else _check_hosts()
-    return [_check_python(), *_check_dependencies(), *_check_extras(), _check_terminal(), *servers, *placed, *settings]
-
-
-def _check_python() -> DoctorFinding:
     text = f"{sys.version.split()[0]} at {sys.executable}, antiphon {__version__}"
-    return DoctorFinding("ok" if sys.version_info >= (3, 11) else "failed", "python", text)
+    python = DoctorFinding("ok" if sys.version_info >= (3, 11) else "failed", "python", text)
+    return [python, *_check_dependencies(), *_check_extras(), _check_terminal(), *servers, *placed, *settings]
 
 
 def _check_dependencies() -> Iterator[DoctorFinding]:

@@ -39,9 +39,6 @@ from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-_LONGEST_ANSWER = 16 * 1024 * 1024
-"""Most bytes of an answer from standard input: more than any server accepts."""
-
 
 async def decide_questions(
     store: Store,
@@ -156,7 +153,8 @@ def read_answer(words: Sequence[str]) -> list[str]:
     if list(words) != ["-"]:
         return list(words)
     try:
-        return [read_input(Path("-"), _LONGEST_ANSWER).decode().rstrip("\n")]
+        # More than any server accepts.
+        return [read_input(Path("-"), 16 * 1024 * 1024).decode().rstrip("\n")]
     except UnicodeDecodeError:
         raise ConfigError("the answer is not UTF-8") from None
 

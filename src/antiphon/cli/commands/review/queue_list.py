@@ -145,15 +145,11 @@ def _draw_item(item: AnyItem, layout: Layout) -> Iterator[str]:
         case ReviewItem(result=CreateMessageResult() as result):
             yield from request_text.show_result(item, result, layout)
         case _:
-            yield from _draw_request(item, layout)
-
-
-def _draw_request(item: ReviewItem, layout: Layout) -> Iterator[str]:
-    yield from request_text.show_request(item, layout)
-    yield from _draw_costs(item.costs, layout)
-    yield from _draw_selection(item, layout)
-    if item.models:
-        yield from layout.labelled("or", f"another model (--model): {', '.join(item.models)}")
+            yield from request_text.show_request(item, layout)
+            yield from _draw_costs(item.costs, layout)
+            yield from _draw_selection(item, layout)
+            if item.models:
+                yield from layout.labelled("or", f"another model (--model): {', '.join(item.models)}")
 
 
 def _draw_field(field: Field, layout: Layout) -> Iterator[str]:
