@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import Any, Unpack, get_args
@@ -27,7 +27,7 @@ from antiphon.gateway.overview import ShownServers
 from antiphon.gateway.relayed_asks import Answerers, Clients, by_client, by_host
 from antiphon.gateway.served_requests import SERVED, SUBSCRIBED, examine_list, pass_on
 from antiphon.gateway.server_catalogue import Exposure
-from antiphon.gateway.terms import Answered, ElicitsIn, RunOptions, SignIn, terms_of
+from antiphon.gateway.terms import Answered, ElicitsIn, RunOptions, terms_of
 from antiphon.host.config.settings import QUICK_CANCEL
 from antiphon.host.host import Host
 from antiphon.host.review.definitions import ShownServer
@@ -125,7 +125,12 @@ class Gateway:
         """The server that clients connect to."""
         self.server.confirmer = host
         self._terms = terms_of(host, options)
-        self._served = _list_search_handlers() if search else SERVED
+        self._served = SERVED
+        if search:
+            # Imported here, since only gateways with search need an index.
+            from antiphon.gateway.search import Search
+
+            self._served = Search().served
         self._exposure = Exposure(is_searched=search)
         self.expose(names=names, tools=tools, prefixes=prefixes, rename=rename, owns=owns)
         self._group = partial(PrincipalGroup, exposure=self._exposure)
@@ -284,17 +289,14 @@ class Gateway:
         key = _key_of(principal) if self._asks == "host" else _compute_group_key(principal, offered)
         if key not in self._groups:
             if len(self._groups) >= MAX_GROUPS:
-                self._drop_one()
+                unused = next((key for key, group in self._groups.items() if not group.is_used), None)
+                if unused is None:
+                    raise InternalError(f"This gateway serves {MAX_GROUPS} kinds of clients at once: try again later")
+                start_in(self._closing, self._groups.pop(unused).close())
             by_host = None if self._asks == "relay" else self._by_host
             return self._started(key, by_host or partial(by_client, offered), principal)
         self._groups.move_to_end(key)
         return self._groups[key]
-
-    def _drop_one(self) -> None:
-        unused = next((key for key, group in self._groups.items() if not group.is_used), None)
-        if unused is None:
-            raise InternalError(f"This gateway serves {MAX_GROUPS} kinds of clients at once: try again later")
-        start_in(self._closing, self._groups.pop(unused).close())
 
     # --- requests -----------------------------------------------------------------------------------------------
 
@@ -327,10 +329,6 @@ def _check_names(servers: Mapping[str, Target]) -> None:
             raise ConfigError(f"{name!r}: another server here has the same name; Server(name) has to tell them apart")
 
 
-_ALWAYS: Mapping[str, Any] = {TASKS: {}, SKILLS: {DIRECTORY_READ: True}}
-"""The extensions that a gateway serves itself, whatever servers are known when a client connects."""
-
-
 class _Spoken:
     """The extensions of the servers behind a gateway. See ``server.core.Extension``.
 
@@ -352,20 +350,15 @@ class _Spoken:
         except InternalError:
             # There are too many groups; the client's first request fails with the reason.
             declared = ServerCapabilities()
-        return structs.replace(declared, extensions={**(declared.extensions or {}), **_ALWAYS})
+        # The gateway serves these itself, whatever servers are known when a client connects.
+        ours: dict[str, Any] = {TASKS: {}, SKILLS: {DIRECTORY_READ: True}}
+        return structs.replace(declared, extensions={**(declared.extensions or {}), **ours})
 
     def notified(self, client: object, method: str, params: Received) -> None:
         """Pass a notification on, unless its client has made no request: it then has no group yet."""
         group = self._clients.get(client)
         if group is not None:
             group.notified(client, method, params)
-
-
-def _list_search_handlers() -> Mapping[str, Callable[[PrincipalGroup, ServerRequest], Awaitable[Any]]]:
-    # Imported here, since only gateways with search need an index.
-    from antiphon.gateway.search import Search
-
-    return Search().served
 
 
 def _answers_of(
@@ -383,14 +376,12 @@ def _answers_of(
 
 def _compute_group_key(principal: str | None, offered: ClientCapabilities | None) -> bytes:
     """Return the key of a group. ``offered``: the client's capabilities if asks are relayed, else ``None``."""
-    return encode_value((principal, None if offered is None else _list_relayed(offered)))
-
-
-def _list_relayed(offered: ClientCapabilities) -> tuple[object, ...]:
-    """Return the part of a client's capabilities that is declared to servers."""
-    return (
-        offered.sampling, offered.elicitation, offered.roots, without_ours(offered.extensions), offered.experimental,
-    )  # fmt: skip
+    relayed = None
+    if offered is not None:
+        relayed = (
+            offered.sampling, offered.elicitation, offered.roots, without_ours(offered.extensions), offered.experimental
+        )  # fmt: skip
+    return encode_value((principal, relayed))
 
 
 @lru_cache(MAX_GROUPS)
@@ -426,17 +417,14 @@ class Proxy:
         **options: Unpack[RunOptions],
     ) -> None:
         if auth is not None:
-            options["sign_in"] = _give_auth(auth)
+
+            async def sign_in(_server: str, _principal: str | None) -> Auth:
+                return auth
+
+            options["sign_in"] = sign_in
         self._gateway = Gateway({name: target}, host, asks="relay" if host is None else "host", names="none", **options)
 
     @property
     def server(self) -> Server:
         """The server that serves its requests."""
         return self._gateway.server
-
-
-def _give_auth(auth: Auth) -> SignIn:
-    async def sign_in(_server: str, _principal: str | None) -> Auth:
-        return auth
-
-    return sign_in

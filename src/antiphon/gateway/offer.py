@@ -214,7 +214,11 @@ class KeptLists:
         if not isinstance(where, Command | Address):
             return None
         # The identity alone is not enough: a server may offer something else to another token, or in another folder.
-        how: list[Any] = [identify_target(describe_location(where)), _all_of(where), seen_by.hex()]
+        if isinstance(where, Address):
+            whole: list[Any] = [where.url, _make_plain(where.headers)]
+        else:
+            whole = [list(where.argv), _make_plain(where.env), os.path.realpath(where.cwd or ".")]
+        how: list[Any] = [identify_target(describe_location(where)), whole, seen_by.hex()]
         name = hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()
         return KeptOffer(self, self._folder / f"{name}.json")
 
@@ -306,12 +310,6 @@ def _read_file(path: Path) -> bytes:
         if status.st_size > MAX_BYTES:
             raise ValueError(f"larger than {MAX_BYTES} bytes")
         return file.read(MAX_BYTES)
-
-
-def _all_of(where: Command | Address) -> list[Any]:
-    if isinstance(where, Address):
-        return [where.url, _make_plain(where.headers)]
-    return [list(where.argv), _make_plain(where.env), os.path.realpath(where.cwd or ".")]
 
 
 def _make_plain(given: Mapping[str, str] | None) -> dict[str, str]:

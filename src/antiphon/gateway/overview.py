@@ -66,11 +66,15 @@ class ShownServers:
 
     def _server(self, upstream: Upstream, catalogue: ServerCatalogue) -> ShownServer:
         called = catalogue.names_of(upstream.name)
+        try:
+            target = describe_target(describe_location(locate_target(upstream.target)))
+        except ConfigError:
+            target = upstream.name
         off = self._exposure.off
         return ShownServer(
             name=upstream.name,
             identity=upstream.identity,
-            target=_describe_upstream(upstream),
+            target=target,
             state=upstream.state,
             since=upstream.since,
             process=upstream.process if upstream.state in ("starting", "running") else None,
@@ -91,10 +95,3 @@ class ShownServers:
                 *(str(one) for one in catalogue.overlaps if one.first.server == upstream.name),
             ),
         )
-
-
-def _describe_upstream(upstream: Upstream) -> str:
-    try:
-        return describe_target(describe_location(locate_target(upstream.target)))
-    except ConfigError:
-        return upstream.name

@@ -74,7 +74,11 @@ class Search:
             return fail_tool(f"The arguments of {name} are not valid: {error}")
         catalogue = await group.listed()
         if isinstance(inner, FindArguments):
-            return await self._render_found(catalogue, inner)
+            tools = await self.find(catalogue, inner.query, inner.limit)
+            if tools:
+                return tool_search.render_tools(tools)
+            text = f"No tool fits {inner.query!r}. {_describe_catalogue(catalogue)}"
+            return CallToolResult(content=[TextContent(text=text)])
         tool = catalogue.tool(inner.name)
         if tool is None or not is_for_model(tool):
             near = await self.find(catalogue, inner.name, 3)
@@ -82,14 +86,6 @@ class Search:
             return fail_tool(f"There is no tool {inner.name!r}.{hint} Find tools with {FIND}.")
         # Served as a direct call of that tool, so that definition, consent and record are those of the tool.
         return await SERVED["tools/call"](group, request.replace(name=inner.name, arguments=inner.arguments or None))
-
-    async def _render_found(self, catalogue: ServerCatalogue, wanted: FindArguments) -> CallToolResult:
-        tools = await self.find(catalogue, wanted.query, wanted.limit)
-        if not tools:
-            return CallToolResult(
-                content=[TextContent(text=f"No tool fits {wanted.query!r}. {_describe_catalogue(catalogue)}")]
-            )
-        return tool_search.render_tools(tools)
 
 
 def _describe_catalogue(catalogue: ServerCatalogue) -> str:

@@ -500,7 +500,10 @@ async def _send_request(
     except errors.PeerError as error:
         if isinstance(error, errors.Rejected) and not error.remote:
             raise
-        raise _copy_error(error, causes(request)) from None
+        # Copied, because an error marked as remote is never sent to a peer.
+        why = causes(request)
+        message = f"{error.message} ({_UNANSWERED}: {why})" if why else error.message
+        raise errors.PeerError(message, code=error.code, data=error.data) from None
     finally:
         causes(request)
 
@@ -511,9 +514,3 @@ def _explain_result(result: Received, why: str) -> Received:
     if not why or not isinstance(read, CallToolResult):
         return result
     return result.changed(structs.replace(read, content=[*read.content, TextContent(text=f"{_UNANSWERED}: {why}")]))
-
-
-def _copy_error(error: errors.PeerError, why: str = "") -> errors.PeerError:
-    """Copy an error of a server behind the gateway, because an error marked as remote is never sent to a peer."""
-    message = f"{error.message} ({_UNANSWERED}: {why})" if why else error.message
-    return errors.PeerError(message, code=error.code, data=error.data)

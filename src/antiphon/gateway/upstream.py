@@ -345,7 +345,10 @@ class Upstream:
             run = await self._connect_client(where)
             async with asyncio.timeout(limit):
                 await run.client.connect()
-                await self._follow_changes(run)
+                # Follow changes before the offer is listed, so that no change is missed.
+                subscribed = asyncio.Event()
+                run.following = asyncio.get_running_loop().create_task(self._follow(run, subscribed))
+                await subscribed.wait()
                 offer = await fetch_offer(run.client, self.offer)
         except BaseException as error:
             self._enter("failed")
@@ -412,12 +415,6 @@ class Upstream:
         log.info("%s: %s", self.name, line)
 
     # --- running ------------------------------------------------------------------------------------------------
-
-    async def _follow_changes(self, run: _Run) -> None:
-        """Begin to follow changes before the offer is listed, so that no change is missed."""
-        subscribed = asyncio.Event()
-        run.following = asyncio.get_running_loop().create_task(self._follow(run, subscribed))
-        await subscribed.wait()
 
     async def _follow(self, run: _Run, subscribed: asyncio.Event) -> None:
         """Follow changes until the connection ends; ``subscribed`` is set once they are subscribed to."""

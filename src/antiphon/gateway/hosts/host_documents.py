@@ -165,7 +165,9 @@ class _Json:
 
     def _rebuilt(self, changed: _Object, without: list[str], added: Mapping[str, Any], *, depth: int) -> str:
         """Return the text with an object put together again from its own pieces, without and with some members."""
-        text, indent, removed = self._text, self._indent(), {*without}
+        text, removed = self._text, {*without}
+        found = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
+        indent = found[1] if found is not None else "  "
         pieces: list[str] = []
         at = changed.opens + 1
         for member in changed.members:
@@ -189,10 +191,6 @@ class _Json:
         if pieces and "\n" in pieces[-1] and "\n" not in after:
             after = after.rstrip() + "\n" + indent * (depth - 1)
         return text[: changed.opens + 1] + body.replace("\0", "") + after + text[changed.closes :]
-
-    def _indent(self) -> str:
-        found = re.search(r"^([ \t]+)\"", self._text, re.MULTILINE)
-        return found[1] if found is not None else "  "
 
     def _wrong(self, at: int, what: str) -> ConfigError:
         line = self._text.count("\n", 0, at) + 1

@@ -24,11 +24,6 @@ from antiphon.gateway.hosts.entry_members import RULES, find_rule, translate_ent
 from antiphon.gateway.hosts.host_documents import HostDocument, read_document
 from antiphon.machine.files import read_file, replace_file
 
-ENTRY = "antiphon"
-"""What our entry is called in a user's file."""
-PROJECT_ENTRY = "project"
-"""What our entry is called in any other file, so that neither hides the other; long names need it short."""
-
 Shape = Literal["plain", "typed", "codex", "copilot", "goose", "opencode"]
 
 
@@ -89,7 +84,8 @@ class Installation:
         self._host = host
         self._kind = next(known for known, one in KNOWN.items() if one is host)
         self.is_users = is_users
-        self._entry = ENTRY if is_users else PROJECT_ENTRY
+        # Two names, so that neither hides the other; long names of tools need them short.
+        self._entry = "antiphon" if is_users else "project"
         # Follow a link, so that its target is changed and the link itself stays.
         self.path = Path(os.path.realpath(path))
         self.servers = home / "hosts" / f"{name}.json"
@@ -168,7 +164,9 @@ class Installation:
             document = read_document(self.path, data, self._host.section)
             ours = self._ours(document)
             there = [name for name in document.servers() if name not in ours]
-            back = {name: entry for name, entry in self._original(record).items() if name not in there}
+            # In the host's own form if the backup has it.
+            kept = read_document(self.path, read_file(self.backup), self._host.section).servers()
+            back = {name: kept.get(name, entry) for name, entry in record.moved.items() if name not in there}
             _write_file(self.path, document.changed(without=ours, added=back).encode())
         edited = None
         if self._is_edited(record):
@@ -237,11 +235,6 @@ class Installation:
         }
 
     # --- files ------------------------------------------------------------------------------------------------------
-
-    def _original(self, record: _Record) -> dict[str, Any]:
-        """Return the entries that were moved, in the host's own form if the backup has them."""
-        kept = read_document(self.path, read_file(self.backup), self._host.section).servers()
-        return {name: kept.get(name, entry) for name, entry in record.moved.items()}
 
     def _read_served(self) -> dict[str, Any]:
         """Return the entries that the gateway serves now."""
