@@ -29,7 +29,6 @@ JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 MAX_FILE = 64 * 1024
 """Bytes of the file at most."""
 
-_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 
@@ -182,7 +181,7 @@ class EnterpriseManaged:
         endpoint = wanted.endpoint.at(provider, self._client)
         answer = await endpoint.request(
             {
-                "grant_type": _EXCHANGE,
+                "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
                 "requested_token_type": _ID_JAG,
                 "audience": wanted.endpoint.server.issuer,
                 "resource": wanted.resource,

@@ -25,9 +25,6 @@ from antiphon.errors import Unauthorized
 
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-_ASSERTION_LIFE = 120
-"""Seconds for which our signed assertions are valid: each is sent at once."""
-
 # RFC 6750, section 2.1: the characters of an access token. The length is our own limit, since it is sent in a header.
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,16384}=*")
 _WORD = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
@@ -124,7 +121,7 @@ class TokenEndpoint(Struct, eq=False):
             "sub": me.client_id,
             "aud": self.server.issuer,
             "iat": now,
-            "exp": now + _ASSERTION_LIFE,
+            "exp": now + 120,  # seconds: each is sent at once
             "jti": os.urandom(16).hex(),
         }
         kinds = {"ES": ECKey, "RS": RSAKey, "PS": RSAKey, "Ed": OKPKey}

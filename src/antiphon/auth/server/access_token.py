@@ -129,12 +129,6 @@ def read_claims(part: bytes) -> tuple[Standard, bytes]:
     return claims, raw
 
 
-def has_type(header: Header, types: Collection[str]) -> bool:
-    """Return whether a header has one of the types of an access token; media types are case-insensitive."""
-    said = header.typ.lower().removeprefix("application/")
-    return said in {each.lower() for each in types}
-
-
 def has_signature(token: bytes, key: PublicKey, algorithm: str) -> bool:
     """Verify the signature of a token with a key and an algorithm that the key is for."""
     if algorithm not in key.algorithms:
@@ -162,11 +156,6 @@ def check_claims(
     said = [claims.aud] if isinstance(claims.aud, str) else claims.aud
     if not any(each in audiences for each in said):
         raise Invalid("it is for another audience")
-    check_times(claims, now, leeway)
-
-
-def check_times(claims: Standard, now: float, leeway: float) -> None:
-    """Check that a token is valid now, or raise ``Invalid``."""
     if not abs(claims.exp) < 1e12 or now >= claims.exp + leeway:
         raise Invalid("it has expired")
     if claims.nbf is not None and not now >= claims.nbf - leeway:

@@ -12,7 +12,7 @@ import hmac
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -215,9 +215,6 @@ class Proofs:
         return f"{at}.{base64.urlsafe_b64encode(seal).rstrip(b'=').decode()}"
 
 
-_PORTS: Mapping[str, int] = {"https": 443, "http": 80}
-
-
 def _parse_target(url: str) -> tuple[str, str | None, int | None, str] | None:
     """Return the parts of an address that are compared (section 4.3): no query or fragment, normalized.
 
@@ -226,6 +223,6 @@ def _parse_target(url: str) -> tuple[str, str | None, int | None, str] | None:
     try:
         parts = urlsplit(url)
         scheme = {"wss": "https", "ws": "http"}.get(parts.scheme, parts.scheme)
-        return scheme, parts.hostname, parts.port or _PORTS.get(scheme), parts.path or "/"
+        return scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(scheme), parts.path or "/"
     except ValueError:
         return None

@@ -38,9 +38,6 @@ _UNAVAILABLE = Denied(
 )
 
 
-_WARNING_PAUSE = 60.0
-"""Seconds between two warnings that tokens cannot be checked."""
-
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
@@ -228,7 +225,7 @@ class Entrance:
     def _warn(self, error: Exception) -> None:
         """Log that tokens cannot be checked: as a warning at most once a minute, otherwise as a debug message."""
         now = time.monotonic()
-        is_new = self._warned is None or now - self._warned >= _WARNING_PAUSE
+        is_new = self._warned is None or now - self._warned >= 60
         if is_new:
             self._warned = now
         log.log(logging.WARNING if is_new else logging.DEBUG, "a token cannot be checked now: %s", error)

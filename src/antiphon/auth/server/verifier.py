@@ -118,7 +118,9 @@ class Verifier:
 
     async def _check_signature(self, issuer: Issuer, header: access_token.Header, token: bytes) -> KeySet:
         keys = self._keys[issuer.url]
-        if header.alg not in issuer.algorithms or not access_token.has_type(header, issuer.types):
+        # Media types are case-insensitive.
+        said, types = header.typ.lower().removeprefix("application/"), {each.lower() for each in issuer.types}
+        if header.alg not in issuer.algorithms or said not in types:
             raise access_token.Invalid("its header has another algorithm or type")
         key = await keys.find(header.kid, header.alg)
         if key is None or not access_token.has_signature(token, key, header.alg):
