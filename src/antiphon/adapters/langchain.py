@@ -80,7 +80,10 @@ class AntiphonTools(AgentTools):
         step = (where.get("thread_id"), where.get("checkpoint_ns"))
         call, is_repeatable = (*step, where.get(_CALL, (None,))[0]), self._defers and step[1] is not None
         # Two calls of one step may be equal, but for the id that the model gave them.
-        if is_repeatable and not self._is_first(step, (call, offered.name, arguments)):
+        while len(self._steps) > _MAX_STEPS:
+            del self._steps[next(iter(self._steps))]
+        asked = call, offered.name, arguments
+        if is_repeatable and self._steps.setdefault(step, asked) != asked:
             raise ToolException("Not run: a person decides about calls. Make one call at a time.")
         # Something else may interrupt the step, after this call or while it waits: it is made once nevertheless.
         made, is_known = (*call, offered.name, repr(arguments)), is_repeatable or None not in call[1:]
@@ -100,11 +103,6 @@ class AntiphonTools(AgentTools):
         if result.is_error:
             raise ToolException(result.text or "The tool has failed")
         return result
-
-    def _is_first(self, step: tuple[object, ...], call: object) -> bool:
-        while len(self._steps) > _MAX_STEPS:
-            del self._steps[next(iter(self._steps))]
-        return self._steps.setdefault(step, call) == call
 
 
 class _LangChainTool(BaseTool):

@@ -224,7 +224,9 @@ def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd:
     found = _find_program(words[0], place)
     program, name = _name_program(found)
     read = _read_arguments(name, found, words[1:], place)
-    variables = tuple(sorted((key, value) for key, value in given.items() if _chooses_code(key)))
+    # Those that choose the code that runs, or the host that it talks to.
+    chosen = (one for one in given.items() if _CHOOSES_CODE.fullmatch(one[0]) or _ANY_CASE.fullmatch(one[0]))
+    variables = tuple(sorted(chosen))
     counts = not is_certain or any(_is_relative(key, value) for key, value in variables)
     return Launch(
         program=program,
@@ -252,11 +254,6 @@ def _hash_script(file: str, longest: int = _LONGEST_FILE) -> str:
     # An interpreter runs its file whatever that contains; a program has zeros.
     is_script = longest == _LONGEST_FILE or b"\0" not in body
     return hashlib.sha256(body).hexdigest() if is_script else ""
-
-
-def _chooses_code(name: str) -> bool:
-    """Return whether a variable chooses the code that runs, or the host that it talks to."""
-    return bool(_CHOOSES_CODE.fullmatch(name) or _ANY_CASE.fullmatch(name))
 
 
 def _is_relative(name: str, value: str) -> bool:
@@ -337,7 +334,12 @@ def _read_arguments(name: str, found: str, words: Sequence[str], place: _Place) 
     runner = runner_of([name, *words])
     if runner is not None:
         alike = tuple(_remove_folders(without_version(word), place) for word in words)
-        return _ReadArguments(tuple(words), alike, _package_folder(runner, words, place), is_pinned([name, *words]))
+        # Where the package, or the address of its registry, comes from.
+        folder = place.folder
+        if not any(_may_name_file(word, place) for word in words):
+            # uvx and pipx read no file of a project; the runners of Node do.
+            folder = None if runner in ("uvx", "pipx") else _find_above(place.folder, _NODE_FILES)
+        return _ReadArguments(tuple(words), alike, folder, is_pinned([name, *words]))
     read = _READERS.get(name)
     if read is None and _INTERPRETER.fullmatch(name):
         read = _read_script
@@ -467,14 +469,6 @@ def _remove_folders(word: str, place: _Place) -> str:
     if not is_path and not os.path.lexists(path):
         return word
     return f"{option}{equals}<folder>" if path.is_dir() else f"{option}{equals}{path.name}"
-
-
-def _package_folder(runner: str, words: Sequence[str], place: _Place) -> str | None:
-    """Return the folder that a package runner takes its package, or the address of its registry, from."""
-    if any(_may_name_file(word, place) for word in words):
-        return place.folder
-    # uvx and pipx read no file of a project; the runners of Node do.
-    return None if runner in ("uvx", "pipx") else _find_above(place.folder, _NODE_FILES)
 
 
 def _find_above(folder: str, names: Sequence[str]) -> str | None:

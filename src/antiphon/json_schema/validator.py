@@ -121,14 +121,12 @@ def _of_msgspec(text: str) -> SchemaMismatch:
     if member is not None:
         whole = f"{place}.{member[2]}" if place else member[2]
         return SchemaMismatch(_shorten_text(whole), "", _KINDS[member[1]])
-    problem = re.sub(r"`([^`]*)`", lambda quoted: _json_name(quoted[1]), problem)
+    problem = re.sub(
+        r"`([^`]*)`", lambda found: " or ".join(_JSON_NAMES.get(one, one) for one in found[1].split(" | ")), problem
+    )
     problem = re.sub(r"(?<=\d)\.0(?!\d)", "", problem)
     problem = problem[:1].lower() + problem[1:]
     return SchemaMismatch(_shorten_text(place), _shorten_text(f"key: {problem}" if is_key else problem))
-
-
-def _json_name(name: str) -> str:
-    return " or ".join(_JSON_NAMES.get(part, part) for part in name.split(" | "))
 
 
 def _of_pydantic(error: Any) -> SchemaMismatch:
@@ -333,14 +331,10 @@ def _compile_here(schema: dict[str, Any], place: str) -> Any:
     try:
         return _compile_schema(schema, place, jsonschema_rs.RegexOptions(size_limit=_MAX_PATTERN))
     except ConfigError:
-        if _has_patterns(schema):
+        keywords = {"pattern", "patternProperties"}
+        if any(isinstance(node, dict) and not keywords.isdisjoint(node) for node, _ in _walk_nodes(schema)):
             return None
         raise
-
-
-def _has_patterns(schema: dict[str, Any]) -> bool:
-    keywords = {"pattern", "patternProperties"}
-    return any(isinstance(node, dict) and not keywords.isdisjoint(node) for node, _ in _walk_nodes(schema))
 
 
 def _compile_schema(schema: dict[str, Any], place: str, patterns: Any = None) -> Any:
@@ -378,14 +372,9 @@ def _refuse_unbounded(schema: Mapping[str, Any], place: str) -> None:
 def _refuse_remote(node: dict[str, Any], place: str) -> None:
     for keyword in sorted(_REFERENCES & node.keys()):
         target: Any = node[keyword]
-        if isinstance(target, str) and _is_remote(target):
+        # Not a fragment or a name that an ``$id`` in the schema may resolve.
+        if isinstance(target, str) and target.lower().startswith(("http:", "https:", "file:", "ftp:")):
             raise ConfigError(f"{place}: {keyword} {target!r} leaves the schema; put the definition under $defs")
-
-
-def _is_remote(target: str) -> bool:
-    """Return whether a reference is an address, not a fragment or a name that an ``$id`` in the schema may resolve."""
-    scheme = target.partition(":")[0].lower()
-    return ":" in target and not target.startswith("#") and scheme in ("http", "https", "file", "ftp")
 
 
 def _walk_nodes(schema: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any] | list[Any], int]]:

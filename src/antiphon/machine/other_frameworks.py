@@ -76,17 +76,12 @@ def check_options(
     known = [*(function.__kwdefaults__ or {}), *more]
     for name in given:
         if name not in known:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}=?" if close else f"it takes {', '.join(known)}"
             remedy = find_remedy(place, name)
-            raise ConfigError(
-                f"{place} takes no {name}=; {f'here: {remedy}' if remedy else _suggest_similar(name, known)}"
-            )
-
-
-def _suggest_similar(name: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}=?" if close else f"it takes {', '.join(known)}"
+            raise ConfigError(f"{place} takes no {name}=; {f'here: {remedy}' if remedy else hint}")
 
 
 def find_name(name: str) -> str | None:

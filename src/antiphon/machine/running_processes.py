@@ -14,9 +14,6 @@ _PROCESSES = Path("/proc")
 _BEGAN = 19
 """Index of the start time after the name in ``/proc/PID/stat``; see proc(5): field 22, where the state is field 3."""
 
-_IDS = 2**31
-"""Process ids are below this."""
-
 
 @cache
 def identify_place() -> str | None:
@@ -36,7 +33,7 @@ def find_start(pid: int) -> str | None:
 
 def is_running(pid: int, since: str = "") -> bool:
     """Return whether a process of this ``identify_place`` runs; ``since`` tells it from a later one with its id."""
-    if not 0 < pid < _IDS:
+    if not 0 < pid < 2**31:
         # No process, but a group of them, or more than the system takes.
         return False
     try:

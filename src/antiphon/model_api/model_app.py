@@ -70,7 +70,9 @@ class App:
             await self._trace(scope, token)
             await self._serve_path(http, token)
         except Failure as failure:
-            await _send_refusal(http, failure, write)
+            # A refused client keeps no connection: what is left of its body is not read.
+            closes: tuple[HeaderPair, ...] = () if failure.status < 404 else ((b"connection", b"close"),)
+            await send_json(http, failure.status, write(failure), (NO_RETRY, *closes))
 
     async def wait_reported(self) -> None:
         """Wait until the audit has what became of each answer."""
@@ -130,26 +132,29 @@ class App:
 
     def _models(self, http: Http, token: Token, wanted: str) -> bytes:
         names = self._host.model_names(token.origin())
-        shape = _anthropic_model if _is_anthropic(http) else _openai_model
-        if wanted:
-            if wanted not in names:
-                raise Failure(404, "model_not_found", "There is no such model.", "model")
-            return msgspec.json.encode(shape(wanted))
-        listed: dict[str, Any] = {"object": "list", "data": [shape(name) for name in names]}
+        if wanted and wanted not in names:
+            raise Failure(404, "model_not_found", "There is no such model.", "model")
         if _is_anthropic(http):
+            day = "1970-01-01T00:00:00Z"
+            shapes = [{"type": "model", "id": name, "display_name": name, "created_at": day} for name in names]
             ends = {"first_id": names[0], "last_id": names[-1]} if names else {"first_id": None, "last_id": None}
-            listed = {"data": listed["data"], "has_more": False, **ends}
-        return msgspec.json.encode(listed)
+            listed: dict[str, Any] = {"data": shapes, "has_more": False, **ends}
+        else:
+            shapes = [{"id": name, "object": "model", "created": 0, "owned_by": "antiphon"} for name in names]
+            listed = {"object": "list", "data": shapes}
+        return msgspec.json.encode(shapes[names.index(wanted)] if wanted else listed)
 
     # --- completions --------------------------------------------------------------------------------------------
 
     async def _complete_with_model(self, http: Http, token: Token, dialect: _Dialect) -> None:
         body = await read_json(http)
         asked = dialect.read(body.members, offers_tools=self._offers_tools)
-        origins = [_make_origin(token) for _ in range(asked.n)]
+        origins = [msgspec.structs.replace(token.origin(), door="model-api") for _ in range(asked.n)]
         call = self._call(http, token, body.digest, origins, lambda call: self._ask_host(asked, origins, call))
         async with _wait_for_call(http, token, call) as gone:
-            note = _make_note_header(asked.noted)
+            # The header names what had no effect.
+            named = ", ".join(name for name in asked.noted if name.isidentifier() and name.isascii())
+            note = ((b"antiphon-without-effect", named.encode()),) if named else ()
             if asked.streams:
                 streamed = EventStream(http, dialect.stream(asked), call, dialect.keep_alive, every=self._keep_alive)
                 is_delivered = await streamed.run(gone, note)
@@ -243,10 +248,6 @@ async def _wait_for_outcome(call: ModelCall, gone: asyncio.Future[None]) -> list
     return None if gone.done() or isinstance(outcome, Failure) else outcome
 
 
-def _make_origin(token: Token) -> Origin:
-    return msgspec.structs.replace(token.origin(), door="model-api")
-
-
 async def _wait_for_disconnect(http: Http) -> None:
     """Wait until the client is gone."""
     while (await http.receive())["type"] != "http.disconnect":
@@ -254,23 +255,3 @@ async def _wait_for_disconnect(http: Http) -> None:
 
 
 # --- responses --------------------------------------------------------------------------------------------------------
-
-
-async def _send_refusal(http: Http, failure: Failure, write: Callable[[Failure], bytes]) -> None:
-    # A refused client keeps no connection: what is left of its body is not read.
-    extra: tuple[HeaderPair, ...] = (NO_RETRY,) if failure.status < 404 else (NO_RETRY, (b"connection", b"close"))
-    await send_json(http, failure.status, write(failure), extra)
-
-
-def _make_note_header(noted: Sequence[str]) -> tuple[HeaderPair, ...]:
-    """Return the header that names what had no effect."""
-    named = ", ".join(name for name in noted if name.isidentifier() and name.isascii())
-    return ((b"antiphon-without-effect", named.encode()),) if named else ()
-
-
-def _openai_model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "antiphon"}
-
-
-def _anthropic_model(name: str) -> dict[str, Any]:
-    return {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}

@@ -176,10 +176,8 @@ def find_configured() -> Telemetry | None:
     return _make_telemetry(tracers, meters)
 
 
-@lru_cache(maxsize=1)
-def _make_telemetry(tracers: trace.TracerProvider, meters: metrics.MeterProvider) -> Telemetry:
-    """Make it once, because making an instrument twice logs a warning."""
-    return Telemetry(tracers, meters)
+_make_telemetry = lru_cache(maxsize=1)(Telemetry)
+"""Makes it once, because making an instrument twice logs a warning."""
 
 
 def _is_placeholder(provider: object) -> bool:

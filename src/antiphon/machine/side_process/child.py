@@ -17,14 +17,10 @@ import importlib
 import signal
 import struct
 import sys
-from typing import BinaryIO
 
 REQUEST = struct.Struct("!IQd")
 REPLY = struct.Struct("!BQ")
 DONE, FAILED, TOO_LARGE = 0, 1, 2
-
-_LONGEST_ERROR = 500
-"""Most characters of an error's text, which may quote what the peer sent."""
 
 
 def main(memory: int) -> None:
@@ -42,7 +38,9 @@ def main(memory: int) -> None:
         _limit_time(seconds)
         status, answer = _compute_outcome(name, payload)
         _limit_time(0)
-        _write_reply(replies, status, answer)
+        replies.write(REPLY.pack(status, len(answer)))
+        replies.write(answer)
+        replies.flush()
 
 
 def _compute_outcome(name: str, payload: bytes) -> tuple[int, bytes]:
@@ -52,13 +50,8 @@ def _compute_outcome(name: str, payload: bytes) -> tuple[int, bytes]:
     except MemoryError:
         return TOO_LARGE, b""
     except Exception as error:
-        return FAILED, f"{type(error).__name__}: {error}"[:_LONGEST_ERROR].encode("utf-8", "replace")
-
-
-def _write_reply(replies: BinaryIO, status: int, answer: bytes) -> None:
-    replies.write(REPLY.pack(status, len(answer)))
-    replies.write(answer)
-    replies.flush()
+        # The error may quote what the peer sent, however long.
+        return FAILED, f"{type(error).__name__}: {error}"[:500].encode("utf-8", "replace")
 
 
 def _limit_memory(memory: int) -> None:
