@@ -446,11 +446,11 @@ class LinkWithMiddleware(ServerLink):
             beside = (result[1],)
             return result[0]
 
-        async def passed() -> Any:
+        async def run_call() -> Any:
             result = await self._middleware.run(ClientRequest(method, params), last)
             return (result, *beside) if beside else result
 
-        return passed()
+        return run_call()
 
 
 def _failure_of(opened: targets.Opened | None) -> BaseException | None:

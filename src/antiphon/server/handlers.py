@@ -340,9 +340,11 @@ class Handlers:
             return mount.behind.target(params, request, peer)
         demand_scopes(found.scopes, request, peer)
         code = partial(self._code, found)
-        return Handled(params.uri, partial(self._read, found, params.uri), code, repeats=True)
+        return Handled(params.uri, partial(self._read_resource, found, params.uri), code, repeats=True)
 
-    async def _read(self, found: ServedResource | ServedTemplate, uri: str, call: HandlerCall) -> ReadResourceResult:
+    async def _read_resource(
+        self, found: ServedResource | ServedTemplate, uri: str, call: HandlerCall
+    ) -> ReadResourceResult:
         result = await found.read(uri, Context(call, self._core))
         is_private = call.connection.principal is not None or found.visible is not None
         hints = self._core.give_cache_hints(found.cache, is_private=is_private)

@@ -219,15 +219,15 @@ class Answers:
         """Forward an ask through the middleware, and return the answer with all its members."""
         answers: list[common.Wire | Received] = []
 
-        async def forwarded(passed: common.Wire) -> common.Wire:
+        async def forward_ask(passed: common.Wire) -> common.Wire:
             ask = Received(passed_on(sent.carrying(passed)), passed)
             answers[:] = [await _forward_ask(forwards, ask, origin, key)]
             return answers[0].read if isinstance(answers[0], Received) else answers[0]
 
         if self.around is None:
-            await forwarded(params)
+            await forward_ask(params)
             return answers[0]
-        answer = await self._pass_ask(self.around, params, origin, forwarded)
+        answer = await self._pass_ask(self.around, params, origin, forward_ask)
         received = answers[0] if answers else None
         return received.changed(answer) if isinstance(received, Received) else answer
 

@@ -214,7 +214,7 @@ class Calls:
     def _reporting(self, send: Sending[R]) -> Callable[[RoundParams], Awaitable[R | InputRequiredResult]]:
         """Return ``send``, extended by telling the answerers what became of their answers."""
 
-        async def told(params: RoundParams) -> R | InputRequiredResult:
+        async def send_and_report(params: RoundParams) -> R | InputRequiredResult:
             try:
                 result = await send(params)
             except tuple(_ENDS) as error:
@@ -223,7 +223,7 @@ class Calls:
             self.report_answers(send.call, None)
             return result
 
-        return told
+        return send_and_report
 
     def report_answers(self, call: OpenCall, why: str | None) -> None:
         """Tell the answerers what became of the answers that a call has given."""

@@ -382,7 +382,7 @@ class _ServedOperation:
                 name: str(each).split(",") if properties[name].get("type") == "array" else each
                 for name, each in ((names[gap].argument, each) for gap, each in given.items())
             }
-            return await self._read(template.expand(given), arguments)
+            return await self._read_resource(template.expand(given), arguments)
 
         if not names:
             definition = wire.Resource(uri=uri, **listed, **self._describe())
@@ -394,7 +394,7 @@ class _ServedOperation:
         definition = wire.ResourceTemplate(uri_template=uri, **listed, **self._describe())
         return ServedTemplate(function, place, definition, template, Arguments(typed, place), {})
 
-    async def _read(self, uri: str, arguments: dict[str, Any]) -> ResourceContents:
+    async def _read_resource(self, uri: str, arguments: dict[str, Any]) -> ResourceContents:
         """Read the resource; 404 is "not found", and any other failure an error without details."""
         answer = await self._ask(arguments)
         if answer.status in (404, 410):
