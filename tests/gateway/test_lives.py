@@ -56,8 +56,9 @@ def servers(folder: Path, *names: str) -> dict[str, list[str]]:
 
 
 def made(targets: dict[str, list[str]], **options: Any) -> Gateway:
-    """Make a gateway whose calls are all allowed."""
-    return Gateway(targets, Host(Scripted([]), policy=Policy(default="allow")), **options)
+    """Make a gateway whose calls are all allowed, and whose lists wait for servers that start on a busy machine."""
+    host = Host(Scripted([]), policy=Policy(default="allow"))
+    return Gateway(targets, host, **{"list_timeout": 30.0, **options})
 
 
 async def pid(client: Client, name: str) -> int:
