@@ -7,13 +7,14 @@ array; on a stream each one is an event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+import types
+from collections.abc import Awaitable, Generator, Sequence
+from typing import Any
 
 from antiphon.channel import Frame
 from antiphon.errors import InvalidRequest
-from antiphon.machine.asyncio_tasks import at_once_or_within
 from antiphon.protocol.http.rules import HttpRefusal
-from antiphon.transports.http.server.asgi import Http, send_empty
+from antiphon.transports.http.server.asgi import Http, Message, send_empty
 from antiphon.transports.http.server.entrance import EndpointSettings
 from antiphon.transports.http.server.legacy_session import LegacyExchange, LegacySession, find_cancelled_id
 from antiphon.wire.envelope import Envelope
@@ -27,11 +28,21 @@ async def read_body(http: Http, limit: int, patience: float) -> bytes | HttpRefu
     length = http.headers.get(b"content-length")
     if length is not None and (not length.isdigit() or len(length) > 15 or int(length) > limit):
         return _too_large(limit)
+    # Usually the whole body has arrived already, and then no timer is needed.
+    receiving = http.receive().__await__()
     try:
-        # Usually the whole body has arrived already, and then no timer is needed.
-        message = await at_once_or_within(patience, http.receive())
-    except TimeoutError:
-        return _too_slow()
+        pending = receiving.send(None)
+    except StopIteration as stop:
+        message: Message = stop.value
+        if message["type"] == "http.request" and not message.get("more_body"):
+            whole: bytes = message.get("body", b"")
+            return whole if len(whole) <= limit else _too_large(limit)
+    else:
+        try:
+            async with asyncio.timeout(patience):
+                message = await _go_on(receiving, pending)
+        except TimeoutError:
+            return _too_slow()
     body: bytes = message.get("body", b"")
     if message["type"] == "http.disconnect":
         return GONE
@@ -57,6 +68,21 @@ async def _read_rest(http: Http, first: bytes, limit: int, patience: float) -> b
                     return b"".join(pieces)
     except TimeoutError:
         return _too_slow()
+
+
+@types.coroutine
+def _go_on(begun: Generator[Any, Any, Message], pending: Any) -> Generator[Any, Any, Message]:
+    """Continue to await something that was started already."""
+    try:
+        while True:
+            try:
+                value = yield pending
+            except BaseException as error:
+                pending = begun.throw(error)
+            else:
+                pending = begun.send(value)
+    except StopIteration as stop:
+        return stop.value
 
 
 def _too_large(limit: int) -> HttpRefusal:
