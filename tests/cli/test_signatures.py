@@ -21,7 +21,7 @@ class Wide(Struct, frozen=True, kw_only=True):
         --level: How much.
     """
 
-    level: Literal["low", "high"] | None = None
+    level: Literal["mild", "hot"] | None = None
     tag: Annotated[list[str] | None, "--tag, -t: A tag."] = None
 
 
@@ -65,8 +65,8 @@ async def wait(*, interrupted: bool = False) -> int | None:
     [
         ("cup", (Path("cup"), None, Wide(), 1, None, False)),
         (
-            "cup a b --count 3 --no-wrap --gift --level high -t x --tag y",
-            (Path("cup"), ["a", "b"], Wide(level="high", tag=["x", "y"]), 3, False, True),
+            "cup a b --count 3 --no-wrap --gift --level hot -t x --tag y",
+            (Path("cup"), ["a", "b"], Wide(level="hot", tag=["x", "y"]), 3, False, True),
         ),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_function_gets_its_arguments_options_and_option_sets(line: str, values
     [
         ("", "Missing parameter: item"),
         ("cup --count 10", "10 is not in the range 1<=x<=9."),
-        ("cup --level mid", "'mid' is not one of 'low', 'high'."),
+        ("cup --level mid", "'mid' is not one of 'mild', 'hot'."),
         ("cup --count many", "'many' is not a valid integer range."),
     ],
 )
@@ -100,7 +100,7 @@ def test_the_help_explains_arguments_and_options():
     context = click.Context(command, info_name="order")
     text = command.get_help(context)
     assert text.startswith("Usage: order [OPTIONS] ITEM [NOTE]...\n\n  Order an item. It is sent at once.\n\n  More is")
-    assert "\nArguments:\n  ITEM       The item.\n  [NOTE]...\n\nOptions:\n  --level [low|high]  How much.\n" in text
+    assert "\nArguments:\n  ITEM       The item.\n  [NOTE]...\n\nOptions:\n  --level [mild|hot]  How much.\n" in text
     assert "[default: 1; 1<=x<=9]" in text
     assert command.get_short_help_str(10) == "Order an item."
 
