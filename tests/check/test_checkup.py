@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,9 +30,7 @@ async def test_a_fault_of_a_process_is_found_and_nothing_else(name: str, monkeyp
     """A process that hangs, floods, dies or writes rubbish is ended, and its fault is found."""
     if name in SILENT:
         monkeypatch.setattr(checkup, "START_WAIT", 5.0)
-    began = time.monotonic()
     await look_for_fault(name, in_process=True)
-    assert time.monotonic() - began < 60
 
 
 async def test_a_right_server_is_checked_on_every_revision():
@@ -108,6 +107,18 @@ async def test_a_program_that_does_not_exist_is_a_problem():
     report = await check_server(["antiphon-no-such-program"])
     assert "antiphon-no-such-program" in report.problem
     assert report.findings == []
+
+
+async def test_a_server_that_starts_slowly_speaks_what_it_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The first answer says how long a start takes; a revision is not given up before."""
+    monkeypatch.setattr(checkup, "MODERN_WAIT", 0.2)
+    slow = tmp_path / "slow.py"
+    slow.write_text(
+        "import time\ntime.sleep(1.0)\nfrom antiphon import Server\nserver = Server('slow')\n"
+        "server.tool(name='t', description='Do nothing.')(lambda: 'x')\nserver.run()\n"
+    )
+    report = await check_server([sys.executable, str(slow)], timeout=30.0)
+    assert (report.revisions, report.problem) == ([one.name for one in REVISIONS], "")
 
 
 async def test_a_program_gets_a_home_and_no_keys(monkeypatch: pytest.MonkeyPatch):

@@ -13,6 +13,7 @@ import asyncio
 import re
 import shlex
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ class Checkup:
     previous: Mapping[str, str]
     grace: float = GRACE
     """Seconds for the end of a process. Only the first one gets as many as hosts give: a check would take long."""
+    slowness: float = 0.0
+    """Seconds until the first answer: a server that starts slowly does so each time."""
 
     @asynccontextmanager
     async def _connect(
@@ -112,8 +115,12 @@ class Checkup:
             # Only older revisions are offered everything: some servers list more to a client that can be asked.
             given = None if is_first or revision.modern else _EVERYTHING
             async with self._connect(revision, lambda rule, at, seen: held.append((rule, at, seen)), given) as peer:
-                peer.wait = START_WAIT if is_first else min(self.wait, MODERN_WAIT) if revision.modern else self.wait
+                wait = min(self.wait, MODERN_WAIT) if revision.modern else self.wait
+                peer.wait = START_WAIT if is_first else wait + 2 * self.slowness
+                began = time.monotonic()
                 speaks = await _open_session(peer, is_first=is_first)
+                if speaks and is_first:
+                    self.slowness = time.monotonic() - began
                 peer.wait = self.wait
                 if is_first and not speaks:
                     self.report.problem = await peer.explain_refusal()
