@@ -71,7 +71,7 @@ def test_a_task_is_cancelled(cli: Cli, worker: str):
 
 def test_an_id_may_begin_with_a_dash(cli: Cli, worker: str, monkeypatch: pytest.MonkeyPatch):
     """The server chooses the id, and one of 64 begins so; options may stand before and behind it."""
-    ids = iter(["-yAn-id", "--another", "-OfZ-third"])
+    ids = iter(["-yAn-id", "--another", "-OfZ-third-of-the-length-of-ours"])
     monkeypatch.setattr("secrets.token_urlsafe", lambda _: next(ids))
     for title in ("Tides", "Winds", "Moons"):
         cli("call", worker, "publish", f"title={title}", "--background")
@@ -81,6 +81,10 @@ def test_an_id_may_begin_with_a_dash(cli: Cli, worker: str, monkeypatch: pytest.
     assert cli("tasks", "cancel", "--", "-yAn-id").code == 0
     assert cli("tasks", "cancel", "-OfZ").code == 0
     assert cli("tasks").out == ""
+    for gone in ("-OfZ-third-of-the-length-of-ours", "-pB3kQ9_xYv8LmN2rT5sW7zA1cD4eF6gH"):
+        missing = cli("tasks", "show", gone, "--json")
+        assert (missing.code, "antiphon tasks list" in missing.err) == (2, True)
+    assert "No such option" in cli("tasks", "show", "--jso").err
 
 
 def test_a_call_that_is_answered_at_once_prints_its_result(cli: Cli, worker: str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -26,16 +27,21 @@ commands = CommandGroup(help="List and follow tasks that call --background start
 TaskId = Annotated[str, "ID: The task's id, or the beginning of it."]
 
 
+_ID = re.compile(r"-[\w-]{21,}")
+"""An id that begins with a dash and cannot be guessed (128 bits in base 64). No option looks so."""
+
+
 class TaskCommand(ClickCommand):
     """A command about one task. The id may begin with a dash, because the server has chosen it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Move a word that begins a known id behind ``--``, unless it is an option: click would read it as options."""
+        """Move a word that begins a known id, or looks like one, behind ``--``: click would read it as options."""
         options = {name for each in self.get_params(ctx) for name in each.opts}
-        dashed = [word for word in args if word.startswith("-") and word not in options]
+        dashed = [word for word in args if word.startswith("-") and word.partition("=")[0] not in options]
         if dashed and "--" not in args:
-            known = [word for word in dashed if any(task.id.startswith(word) for task in read_all())]
-            args = [word for word in args if word not in known] + (["--", *known] if known else [])
+            known = [task.id for task in read_all()]
+            ids = [word for word in dashed if _ID.fullmatch(word) or any(id.startswith(word) for id in known)]
+            args = [word for word in args if word not in ids] + (["--", *ids] if ids else [])
         return super().parse_args(ctx, args)
 
 
