@@ -106,6 +106,15 @@ def test_a_person_is_needed_without_yes(cli: Cli):
     assert "--yes approves without asking" in done.err
 
 
+def test_a_key_without_the_packages_for_it_is_no_obstacle(cli: Cli, monkeypatch: pytest.MonkeyPatch):
+    """A newcomer has a key in the environment and installs no vendor's library: the echo answers."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setattr("antiphon.host.models.models.find_spec", lambda name: None)
+    done = cli("demo", "--yes", "--products", "1", "--interval", "0")
+    assert done.code == 0
+    assert "answered by echo" in done.out
+
+
 def test_an_unknown_revision_is_wrong_usage(cli: Cli):
     """Before anything is started."""
     done = cli("demo", *QUICK, "--revision", "1999-01-01")

@@ -294,7 +294,7 @@ class Models:
         self, params: CreateMessageRequestParams, *, allowed: Collection[str] | None = None, left: Decimal | None = None
     ) -> Selection:
         """Choose one of the models whose API key is there; see ``host.models.models``."""
-        missing = {model.name: missing_key(model, self._environ) or _missing_package(model) for model in self.catalogue}
+        missing = {model.name: missing_key(model, self._environ) or missing_package(model) for model in self.catalogue}
         unavailable = {name: reason for name, reason in missing.items() if reason}
         wishes = params.model_preferences
         return select_model(
@@ -404,7 +404,7 @@ _EXTRAS = {
 """The extra and the package that a provider's models need; others need what pydantic-ai says."""
 
 
-def _missing_package(model: Model) -> str | None:
+def missing_package(model: Model) -> str | None:
     """Return a message if a package that a vendor's model needs is not installed, else ``None``."""
     extra, package = _EXTRAS.get(model.provider, ("host", "pydantic_ai"))
     if model.provider == Echo.name or (_is_installed("pydantic_ai") and _is_installed(package)):
@@ -422,7 +422,7 @@ def _is_installed(package: str) -> bool:
 
 def _import_adapter(model: Model) -> type[Vendor]:
     """Import the adapter, which imports all vendors' libraries."""
-    if (missing := _missing_package(model)) is not None:
+    if (missing := missing_package(model)) is not None:
         raise ConfigError(missing)
     from antiphon.host.providers.vendor.adapter import Vendor
 

@@ -29,6 +29,7 @@ from antiphon.host.budget import format_dollars
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.config.settings import Config as ConfigSettings
 from antiphon.host.configured_host import ConfiguredHost
+from antiphon.host.models.models import missing_package
 from antiphon.host.providers.base import missing_key
 from antiphon.host.providers.offline import Echo
 from antiphon.host.review.review import obstacle_of
@@ -248,8 +249,8 @@ async def command(
 
     A shop's server has each new product described by your model, and you decide about every request.
     Without --yes you are asked about every request, at the terminal; with --web on a page in the browser, whose
-    address is printed, and what waits is kept in your store. No key is needed: where none is in the environment
-    and no model configured, the demo chooses an offline provider that only echoes, and says so.
+    address is printed, and what waits is kept in your store. No key is needed: where no model can be used, for want
+    of a key or of its packages, the demo chooses an offline provider that only echoes, and says so.
     Exit code 0 only if every product was described and stored.
 
     Usage:
@@ -261,7 +262,11 @@ async def command(
         raise ConfigError("--web asks in the browser: leave --yes and --review out")
     opener = page_opener() if web else None
     settings = read_configuration(config, os.environ)
-    if provider is None and model is None and all(missing_key(one, os.environ) for one in settings.models):
+    if (
+        provider is None
+        and model is None
+        and all(missing_key(one, os.environ) or missing_package(one) for one in settings.models)
+    ):
         provider = Echo.name
     answers = options.AnswerOptions(yes=yes, provider=provider, model=model, review=review)
     if web:
