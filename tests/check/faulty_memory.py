@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from typing import Any
 
 from antiphon.channel import Channel, Frame, Oversized
 from tests.check.faults import FAULTS
@@ -44,3 +46,30 @@ class FaultyServer:
     def send(self, channel: Channel, message: object) -> None:
         """Send a message, or bytes as they are."""
         channel.send(Frame(message if isinstance(message, bytes) else json.dumps(message).encode()))
+
+
+_ODD: list[object] = [None, True, 1, -1, 1.5e308, "", [], {}, ["x"], {"a": []}, [[[]]], {"$ref": "#"}, "x" * 3000]
+
+
+class MutatedServer(FaultyServer):
+    """Answers as it should, but for some members of its results, which are of another type or missing."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__("no fault")
+        self.random = random.Random(seed)
+
+    def send(self, channel: Channel, message: object) -> None:
+        """Send a message, with its result mutated."""
+        if isinstance(message, dict) and "result" in message:
+            message = {**message, "result": self.mutate(message["result"])}
+        super().send(channel, message)
+
+    def mutate(self, value: Any) -> Any:
+        """Return a value of which about one part in sixteen is another one."""
+        if self.random.random() < 0.06:
+            return self.random.choice(_ODD)
+        if isinstance(value, list):
+            return [self.mutate(one) for one in value]
+        if isinstance(value, dict):
+            return {name: self.mutate(one) for name, one in value.items() if self.random.random() > 0.02}
+        return value

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from antiphon import Server
+from antiphon.channel import Channel
 from antiphon.check import checkup, server_lists
 from antiphon.check.checkup import check_server
 from antiphon.errors import ConfigError
 from antiphon.wire.revisions import REVISIONS
 from tests.check.fault_search import PROCESSES, SILENT, assert_found, look_for_fault, start_faulty
 from tests.check.faults import FAULTS
-from tests.check.faulty_memory import FaultyServer
+from tests.check.faulty_memory import FaultyServer, MutatedServer
 
 
 @pytest.mark.parametrize("name", sorted(FAULTS.keys() - PROCESSES - {"endless"}))
@@ -102,6 +104,25 @@ async def test_options_that_mean_nothing_are_refused(options: dict[str, object])
         await check_server(["antiphon-no-such-program"], **options)  # pyright: ignore[reportArgumentType]
 
 
+async def test_a_tool_that_is_not_there_is_said_to_be_missing():
+    """A name with a typo is not passed over: what was to be tried was not."""
+    report = await check_server(FaultyServer("no fault"), calls=["no-such-tool"], timeout=30.0)
+    assert "no tool no-such-tool" in report.problem
+
+
+async def test_names_that_are_no_texts_are_findings():
+    """A name that cannot be looked up ends nothing, also where tools may be called."""
+
+    class Named(FaultyServer):
+        def send(self, channel: Channel, message: object) -> None:
+            text = json.dumps(message).replace('"name": "greet"', '"name": ["greet"]')
+            super().send(channel, text.encode())
+
+    report = await check_server(Named("no fault"), calls=['count={"text": "x"}'], timeout=30.0, revision="2025-11-25")
+    assert {one.rule.id for one in report.errors} == {"tools.shape"}
+    assert report.problem == ""
+
+
 async def test_a_program_that_does_not_exist_is_a_problem():
     """It cannot be checked, which is no finding about a server."""
     report = await check_server(["antiphon-no-such-program"])
@@ -130,3 +151,14 @@ async def test_a_program_gets_a_home_and_no_keys(monkeypatch: pytest.MonkeyPatch
     assert "antiphon-check-placeholder" in told
     assert "s3cret-Value" not in told
     assert "antiphon-check-" in told.partition("HOME")[2]
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_whatever_a_server_answers_the_check_ends(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """A member of any type in any place is a finding, and no error of ours."""
+    monkeypatch.setattr(checkup, "START_WAIT", 1.0)
+    revision = REVISIONS[seed % len(REVISIONS)].name
+    calls = ['count={"text": "x"}', "greet"]
+    report = await check_server(MutatedServer(seed), calls=calls, timeout=1.0, revision=revision)
+    assert set(report.revisions) <= {revision}
+    assert all(one.rule.title and one.place for one in report.findings)

@@ -138,7 +138,9 @@ def _examine_value(rule: CheckRule, value: object) -> Iterator[tuple[JsonPath, o
     with suppress(ValueError, OverflowError):
         for error in _compile_rule(rule.id).iter_errors(value):
             part, text = cast("object", error.instance), str(error.message)
-            yield tuple(error.instance_path), f"{text}: {excerpt_of(part)}" if "required" in text else part
+            # What is shown is bounded and made inert once, where it becomes a finding.
+            whole = encode_value(part)[: 8 * MAX_SEEN].decode(errors="replace")
+            yield tuple(error.instance_path), f"{text}: {whole}" if "required" in text else part
 
 
 @cache

@@ -106,6 +106,9 @@ class Checkup:
         self.report.revisions.sort()
         if not self.report.revisions and not self.report.problem and not self.report.errors:
             add_fault(self.report, "handshake.none", "initialize", "every revision was refused")
+        missing = [name for name in self.calls if f"tools {name:.200}" not in self.report.definitions]
+        if missing and self.report.revisions and not self.report.problem:
+            self.report.problem = excerpt_of(f"it has no tool {', '.join(missing)}, which was to be called")
 
     async def _check_revision(self, revision: Revision, *, is_first: bool) -> bool:
         """Check one revision if the server speaks it; return whether the server has answered at all."""

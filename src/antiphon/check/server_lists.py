@@ -97,7 +97,8 @@ def hash_definitions(lists: Definitions) -> dict[str, str]:
 
 async def call_tools(peer: RawPeer, lists: Definitions, calls: Mapping[str, Mapping[str, Any]]) -> None:
     """Call the tools that may be called, and examine their results; then call one that does not exist."""
-    tools = {str(name): tool for tool in lists.get("tools", []) if (name := read_object(tool).get("name")) in calls}
+    named = [(read_object(tool).get("name"), tool) for tool in lists.get("tools", [])]
+    tools = {name: tool for name, tool in named if isinstance(name, str) and name in calls}
     peer.is_calling = True
     for name, tool in tools.items():
         place = f"tools/call {name}"
