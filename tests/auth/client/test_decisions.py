@@ -89,11 +89,26 @@ def test_without_metadata_the_places_are_those_of_2025_03_26():
     assert assumed.registration_endpoint == "https://a.example/register"
 
 
-@pytest.mark.parametrize("issuer", [f"{ISSUER}/", "https://LOGIN.example", f"{ISSUER}:443", "https://other.example"])
-def test_metadata_of_another_issuer_is_not_used(issuer):
+OTHER_ISSUERS = (
+    "https://LOGIN.example", f"{ISSUER}:443", "https://other.example", "https://other.example/", f"{ISSUER}//",
+    f"{ISSUER}/x", f"{ISSUER}/?", "",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("issuer", OTHER_ISSUERS)
+@pytest.mark.parametrize("named", [ISSUER, f"{ISSUER}/"])
+def test_metadata_of_another_issuer_is_not_used(issuer, named):
     """Text against text, as RFC 8414 has it."""
     with pytest.raises(Unauthorized, match="is the metadata of"):
-        check_server(server(issuer=issuer), ISSUER, "there")
+        check_server(server(issuer=issuer), named, "there")
+
+
+def test_an_origin_is_one_issuer_with_and_without_a_slash_after_it():
+    """Resources of Google's name https://accounts.google.com/, whose metadata has no slash; a path must be the same."""
+    check_server(server(issuer=f"{ISSUER}/"), ISSUER, "there")
+    check_server(server(), f"{ISSUER}/", "there")
+    with pytest.raises(Unauthorized, match="is the metadata of"):
+        check_server(server(issuer=f"{ISSUER}/x/"), f"{ISSUER}/x", "there")
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,10 @@ CASES: dict[str, dict[str | None, Any]] = {
         **BELOW, RESOURCE + "/svc/mcp": TWO, SERVER + "/p": PAGE, OPENID + "/p": PAGE, "/p" + OPENID: PAGE,
     },
     "another issuer for OAuth": {**BELOW, SERVER + "/t": issuer("/other")},
+    "a slash after the origin in the resource": {RESOURCE: resource("", at="/"), SERVER: issuer()},
+    "a slash after the origin in the issuer": {RESOURCE: resource(""), SERVER: issuer(issuer=f"{BASE}/")},
+    "OpenID metadata alone, at the root": {OPENID: issuer()},
+    "a page for OAuth, and OpenID metadata": {SERVER: PAGE, OPENID: issuer()},
     "no token endpoint for OAuth": {**BELOW, SERVER + "/t": issuer("/t", token_endpoint=None)},
 }  # fmt: skip
 
@@ -95,3 +99,11 @@ async def test_without_metadata_the_first_problem_is_named(documents, why):
     """A broken description is no reason to sign in anywhere else."""
     with pytest.raises(Unauthorized, match=why):
         await discover_server(Documents(cast("Any", documents)), URL(f"{BASE}/svc/mcp"), None)
+
+
+@pytest.mark.parametrize(("set_up", "named"), [(BASE, f"{BASE}/"), (f"{BASE}/", BASE), (BASE, BASE)])
+async def test_a_client_that_is_set_up_for_an_origin_signs_in_there_however_it_is_spelt(set_up, named):
+    """What the resource names is what the metadata is asked for."""
+    site = Documents({RESOURCE: {**resource(""), "authorization_servers": [named]}, SERVER: issuer()})
+    found = await discover_server(site, URL(f"{BASE}/svc/mcp"), None, issuer=set_up)
+    assert found.server.issuer == BASE

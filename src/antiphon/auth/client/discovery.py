@@ -21,7 +21,6 @@ from antiphon.errors import RemoteProtocolError, Unauthorized
 D = TypeVar("D", ResourceMetadata, ServerMetadata)
 
 _RESOURCE = "/.well-known/oauth-protected-resource"
-_OAUTH = "/.well-known/oauth-authorization-server"
 _ENDPOINTS = (
     "authorization_endpoint",
     "token_endpoint",
@@ -85,9 +84,19 @@ def covers_server(resource: str, url: URL) -> bool:
     return path == above or path.startswith(f"{above}/")
 
 
+def is_same_issuer(one: str, other: str) -> bool:
+    """Return whether two issuers are the same text (RFC 8414, section 3.3), but for the slash after a bare origin.
+
+    Both spellings of an origin are one URI (RFC 3986, section 6.2.3), and their metadata has one address. Resources of
+    Google's name ``https://accounts.google.com/``, whose own metadata says ``https://accounts.google.com``.
+    """
+    shorter, longer = sorted((one, other), key=len)
+    return longer == shorter or (longer == f"{shorter}/" and longer.count("/") == 3)
+
+
 def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
-    """Check that the metadata belongs to the issuer (RFC 8414, section 3.3) and its endpoints may be contacted."""
-    if metadata.issuer != issuer:
+    """Check that the metadata belongs to the issuer and its endpoints may be contacted."""
+    if not is_same_issuer(metadata.issuer, issuer):
         raise _NoMetadata(
             f"signing in was stopped: {where} is the metadata of {make_printable(metadata.issuer)}, not of "
             f"{make_printable(issuer)}"
@@ -149,16 +158,17 @@ def _list_issuers(described: ResourceMetadata, url: URL, issuer: str | None, use
     """List the authorization servers of a resource: only the configured one, or the last one before the others."""
     offered = described.authorization_servers
     if issuer is not None:
-        if issuer not in offered:
+        named = [each for each in offered if is_same_issuer(each, issuer)]
+        if not named:
             raise Unauthorized(
                 f"signing in was stopped: {show_address(url)} does not accept logins of {issuer}, for which the "
                 "client was set up; it names "
                 + (", ".join(map(make_printable, offered[:3])) or "no authorization server")
             )
-        return [issuer]
+        return named[:1]
     if not offered:
         raise Unauthorized(f"{show_address(url)} wants a login, but names no authorization server")
-    return sorted(dict.fromkeys(offered), key=lambda each: each != used)[:MAX_ISSUERS]
+    return sorted(dict.fromkeys(offered), key=lambda each: not is_same_issuer(each, used or ""))[:MAX_ISSUERS]
 
 
 async def _read_resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMetadata | None:
@@ -208,16 +218,15 @@ async def _discover_at_root(fetch: Fetch, url: URL, issuer: str | None) -> Found
     if issuer is not None:
         return FoundServer(server=await _read_server(fetch, issuer), resource=str(url.with_query(None)))
     root = str(url.origin())
-    place = f"{root}{_OAUTH}"
     metadata = None
-    with contextlib.suppress(_NoMetadata):
-        metadata = await _read_metadata(fetch, place, ServerMetadata, "the metadata of the server")
-    if metadata is None:
-        check_address(root, "the server")
-        return FoundServer(server=make_default_metadata(url), resource=None, is_described=False)
-    # It was found on the server's own origin, so an issuer with a slash at the end is accepted as well.
-    check_server(metadata, metadata.issuer if metadata.issuer == f"{root}/" else root, place)
-    return FoundServer(server=metadata, resource=None)
+    for place in issuer_places(root):
+        with contextlib.suppress(_NoMetadata):
+            metadata = await _read_metadata(fetch, place, ServerMetadata, "the metadata of the server")
+        if metadata is not None:
+            check_server(metadata, root, place)
+            return FoundServer(server=metadata, resource=None)
+    check_address(root, "the server")
+    return FoundServer(server=make_default_metadata(url), resource=None, is_described=False)
 
 
 async def _read_metadata(fetch: Fetch, place: str, kind: type[D], what: str) -> D | None:
