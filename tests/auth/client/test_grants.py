@@ -188,11 +188,27 @@ async def test_a_person_signs_in_on_another_device():
     assert wire.forms[0]["scope"] == "a b"
 
 
+@pytest.mark.parametrize("status", [200, 400])
+async def test_a_server_that_says_with_status_200_that_it_waits_is_asked_again(status):
+    """GitHub's does; what the answer says counts."""
+    pauses = []
+    pending, slow = ((status, said) for _, said in (PENDING, SLOW))
+    answer = await device(pauses, []).obtain(wanted(Wire(CODE, pending, slow, TOKEN)))
+    assert (answer.access_token, pauses) == ("t", [2, 2, 7])
+
+
+@pytest.mark.parametrize("status", [200, 400])
 @pytest.mark.parametrize("error", ["access_denied", "expired_token", "invalid_grant"])
-async def test_a_person_who_declines_ends_it(error):
+async def test_a_person_who_declines_ends_it(error, status):
     """With the server's code."""
     with pytest.raises(Unauthorized, match=error):
-        await device([], []).obtain(wanted(Wire(CODE, PENDING, (400, {"error": error}))))
+        await device([], []).obtain(wanted(Wire(CODE, PENDING, (status, {"error": error}))))
+
+
+async def test_a_token_that_was_created_is_a_token():
+    """A framework whose POST answers 201 unless told otherwise is common; so is a member without a value."""
+    created = ((201, {**said, "error": None}) for _, said in (CODE, TOKEN))
+    assert (await device([], []).obtain(wanted(Wire(*created)))).access_token == "t"
 
 
 async def test_nobody_is_waited_for_longer_than_half_an_hour():

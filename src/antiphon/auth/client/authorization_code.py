@@ -346,7 +346,7 @@ def _read_device_page(answer: Answer) -> tuple[str, DevicePage, float, float]:
     said = answer.json()
     code, address, shown = said.get("device_code"), said.get("verification_uri"), said.get("user_code")
     readable = isinstance(shown, str) and 0 < len(shown) <= 64 and shown.isprintable()
-    if answer.status != 200 or not isinstance(code, str) or not isinstance(address, str) or not readable:
+    if answer.status // 100 != 2 or not isinstance(code, str) or not isinstance(address, str) or not readable:
         raise Unauthorized("signing in failed: the authorization server gave no code for another device")
     check_address(address, "the page for the other device")
     complete = said.get("verification_uri_complete")

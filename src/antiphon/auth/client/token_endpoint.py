@@ -71,7 +71,8 @@ class TokenEndpoint(Struct, eq=False):
     async def request(self, form: Mapping[str, str | None]) -> TokenAnswer:
         """Request a token, without the members that have no value; raise ``Refused`` or ``Unreachable``."""
         answer = await self.post(self.server.token_endpoint, form)
-        if answer.status != 200:
+        # GitHub and Slack refuse with status 200; NestJS grants with 201 unless told otherwise.
+        if answer.status // 100 != 2 or answer.json().get("error"):
             raise refusal_of(answer, self.server.issuer)
         return _read_token(answer, wants_dpop=self.key is not None)
 
