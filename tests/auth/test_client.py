@@ -479,6 +479,45 @@ async def test_a_mixed_up_answer_is_never_redeemed(back, why):
         assert resource.authority.seen("/token") == []
 
 
+@pytest.mark.parametrize("error", ["invalid_client", "unauthorized_client", "bad_refresh_token", "invalid_grant"])
+@pytest.mark.parametrize("status", [200, 401])
+async def test_a_login_that_can_no_longer_be_renewed_is_obtained_again(error, status):
+    """Also where the server has deleted the client that was registered: a new one is."""
+    person = Person()
+    async with protected() as resource:
+        authority = resource.authority
+        granted = authority._token
+
+        def answer(what, request):
+            if what["grant_type"] == "refresh_token":
+                return web.json_response({"error": error}, status=status)
+            authority.answer = None
+            try:
+                return granted(what, request)
+            finally:
+                authority.answer = answer
+
+        authority.answer = answer
+        async with Client(resource.url, auth=OAuth(open_page=person)) as client:
+            authority.tokens.clear()
+            assert (await client.call_tool("echo", {})).content[0].text == "done"
+    assert len(person.asked) == 2
+    assert len(authority.clients) == 1 + ("client" in error)
+
+
+async def test_a_sign_in_that_nobody_completes_is_not_begun_again_with_the_same_client():
+    """A server that has deleted the client may show that on its page only, and a person then gives up."""
+
+    async def away(address):
+        return None
+
+    oauth = OAuth(open_page=away, timeout=0.05)
+    async with protected() as resource:
+        await failure(resource.url, oauth)
+        await failure(resource.url, oauth)
+    assert len(resource.authority.clients) == 2
+
+
 @pytest.mark.parametrize(
     "hint", ["http://evil.example/x", "file:///etc/passwd", "https://u:p@evil.example/", "x" * 5_000, "?"]
 )

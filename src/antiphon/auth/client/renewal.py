@@ -37,7 +37,10 @@ from antiphon.machine.running_processes import find_start, identify_place, is_ru
 CLAIM = 2 * REQUEST_PATIENCE + 15.0
 """Seconds until a claim expires: two requests, if a nonce is required, and time to write the answer."""
 
-_FORGOTTEN = ("invalid_grant",)
+_CLIENT_UNKNOWN = ("invalid_client", "unauthorized_client")
+"""Errors of a server that has deleted the registered client."""
+_OVER = ("invalid_grant", "bad_refresh_token", *_CLIENT_UNKNOWN)
+"""Errors after which only a new sign-in helps; the second is GitHub's."""
 
 log = logging.getLogger("antiphon.auth")
 
@@ -95,10 +98,12 @@ async def _send_renewal(store: LoginStore, fetch: Fetch, login: Login, owner: st
     try:
         answer = await endpoint.request(form)
     except Unauthorized as error:
-        is_over = isinstance(error, Refused) and error.error in _FORGOTTEN
-        left = None if is_over else structs.replace(login, claim=None)
+        code = error.error if isinstance(error, Refused) else ""
+        left = None if code in _OVER else structs.replace(login, claim=None)
         await store.change(lambda kept: _write_renewed(kept, left, login, owner))
-        if is_over:
+        if code in _CLIENT_UNKNOWN:
+            await store.change(lambda kept: kept.unregister(login.metadata.issuer))
+        if left is None:
             return None
         raise
     found = FoundServer(server=login.metadata, resource=login.resource)

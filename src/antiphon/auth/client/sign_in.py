@@ -25,7 +25,7 @@ from antiphon.auth.client.grants import Grant, Wanted
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Login, Registered
 from antiphon.auth.client.token_endpoint import TokenEndpoint, refusal_of
-from antiphon.auth.metadata import Answer, ClientIdentity, Refused, ServerMetadata, TokenAnswer
+from antiphon.auth.metadata import Answer, ClientIdentity, ServerMetadata, TokenAnswer
 from antiphon.errors import Unauthorized
 from antiphon.machine.loopback import is_loopback
 
@@ -60,10 +60,10 @@ async def sign_in(
         endpoint = TokenEndpoint(fetch, found.server, entered.identity, key)
         try:
             answer = await grant.obtain(Wanted(endpoint=endpoint, resource=found.resource, scopes=scopes))
-        except Refused as refused:
-            if refused.error in ("invalid_client", "unauthorized_client"):
-                # The server has deleted the registered client: the next sign-in registers a new one.
-                await settings.store.change(lambda kept: kept.unregister(found.server.issuer))
+        except BaseException:
+            # The server may have deleted the registered client, and many tell only the person, on the page. Whatever
+            # ends this sign-in, also a person who gives it up: the next one registers a new client.
+            await settings.store.change(lambda kept: kept.unregister(found.server.issuer))
             raise
     login = login_of(
         answer, server=server, label=settings.label, found=found, identity=entered.identity, asked=scopes, key=key
