@@ -180,6 +180,19 @@ async def test_an_answer_that_is_no_reply_is_an_error(kind, body):
     assert error_in((await one_reply(answers))[0]).code == UNUSABLE
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_reply_that_was_created_is_a_reply(streamed):
+    """MCP names no status; a framework whose POST answers 201 unless told otherwise is common."""
+
+    async def answers(request, seen):
+        message = {"jsonrpc": "2.0", "id": seen.body["id"], "result": {"tools": []}}
+        if not streamed:
+            return web.json_response(message, status=201)
+        return web.Response(status=201, body=event(message), content_type="text/event-stream")
+
+    assert (await one_reply(answers))[0]["result"] == {"tools": []}
+
+
 async def test_a_request_that_is_only_accepted_is_an_error():
     """202 is for messages without a reply."""
 

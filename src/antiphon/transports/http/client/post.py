@@ -101,16 +101,17 @@ class PostCall:
         self.has_begun = True
         if self._opens and response.method == "POST":
             self._line.joined(response)
-        kind = response.content_type
-        if response.status == 200 and kind == "text/event-stream":
+        # MCP names no status for a reply: some frameworks answer each POST with 201.
+        kind = response.content_type if response.status in (200, 201) else None
+        if kind == "text/event-stream":
             return await self._stream(response)
-        if response.status == 200 and kind == "application/json":
+        if kind == "application/json":
             await self._deliver(self._single(await read_body(response, self._line.max_frame)))
             return True
         raise HttpFailure(UNUSABLE, self._strange(response))
 
     def _strange(self, response: ClientResponse) -> str:
-        if response.status != 200:
+        if response.status not in (200, 201):
             return f"{self._line.web.where} answered HTTP {response.status}: it took the request and gives no reply"
         kind = response.headers.get("Content-Type", "none")[:100]
         return f"{self._line.web.where} answered with Content-Type {kind!r}, not JSON and no event stream"
