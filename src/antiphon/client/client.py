@@ -690,12 +690,13 @@ class Client:
         self, method: str, cursor: str | None, kind: type[C], time: TimeLeft | None = None
     ) -> tuple[C, int]:
         """Return one page of a list and the number of bytes received for it (0 if it was cached)."""
-        kept = self._cache.get(method, cursor or "")
+        place = "" if cursor is None else f"/{cursor}"  # an empty cursor is one, too
+        kept = self._cache.get(method, place)
         if isinstance(kept, kind):
             return kept, 0
         params, time = common.PaginatedParams(cursor=cursor), time or TimeLeft(self.timeout)
         page, size = await self._link.run(Calls.page, method, params, kind, timeout=time)
-        self._cache.put(method, cursor or "", page)
+        self._cache.put(method, place, page)
         return page, size
 
 

@@ -39,8 +39,8 @@ async def iterate_pages(
     """Yield the items of all pages. ``fetch`` returns a page, and the number of bytes received for it.
 
     A server that answers the first page with -32601 has an empty list: some declare ``resources`` without
-    templates. Raises ``RemoteProtocolError`` if the server repeats a cursor, or has more than ``MAX_PAGES`` pages
-    or ``MAX_BYTES``.
+    templates. The list of one that repeats a cursor ends there, with a warning. Raises ``RemoteProtocolError`` if it
+    has more than ``MAX_PAGES`` pages or ``MAX_BYTES``.
     """
     cursor: str | None = None
     seen: set[str] = set()
@@ -61,7 +61,8 @@ async def iterate_pages(
         if cursor is None:
             return
         if cursor in seen:
-            raise RemoteProtocolError(f"The server repeats the cursor {cursor!r}: its list has no end")
+            log.warning("the server repeats the cursor %.100r: its list is taken to end there", cursor)
+            return
         seen.add(cursor)
     raise RemoteProtocolError(f"The server's list has more than {MAX_PAGES} pages")
 

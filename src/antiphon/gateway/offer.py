@@ -155,32 +155,32 @@ class _Page(Struct, rename="camel"):
 
 async def _fetch_definitions(client: Client, name: str) -> tuple[tuple[Any, ...], dict[str, Raw]]:
     """List all of one kind; return the definitions, and the undecoded JSON of those with unknown members."""
-    taken: list[Any] = []
+    taken: dict[str, Any] = {}
     originals: dict[str, Raw] = {}
 
     async def page(cursor: str | None) -> tuple[PaginatedResult, int]:
         received = await client.forward(_METHODS[name], PaginatedParams(cursor=cursor), _NOTHING)
         for raw in getattr(decode_wire(received.raw, _Page), name):
-            place = _find_original(raw, name)
-            if place is not None:
+            place, is_known = _examine_definition(raw, name)
+            if is_known:
+                originals.pop(place, None)
+            else:
                 originals[place] = Raw(bytes(raw))
         return received.read, len(received.raw)
 
     member = "resource_templates" if name == "templates" else name
     async for item in iterate_pages(page, lambda listed: getattr(listed, member)):
-        taken.append(item)
+        taken[place_of(item)] = item
         if len(taken) == MAX_ITEMS:
             break
-    places = {place_of(item) for item in taken}
-    return tuple(taken), {place: raw for place, raw in originals.items() if place in places}
+    return tuple(taken.values()), {place: raw for place, raw in originals.items() if place in taken}
 
 
-def _find_original(raw: Raw, name: str) -> str | None:
-    """Return the place of a definition if it has unknown members; ``None`` for most."""
+def _examine_definition(raw: Raw, name: str) -> tuple[str, bool]:
+    """Return the place of a definition, and whether all of its members are known, as those of most are."""
     kind = next(kind for kind, named in _KINDS.items() if named == name)
     item = decode_wire(raw, kind)
-    is_known = msgspec.json.decode(raw) == msgspec.json.decode(encode_value(item))
-    return None if is_known else place_of(item)
+    return place_of(item), msgspec.json.decode(raw) == msgspec.json.decode(encode_value(item))
 
 
 class _File(Struct, frozen=True):

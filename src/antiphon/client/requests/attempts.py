@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
-from msgspec import DecodeError, Raw, Struct, json
+from msgspec import DecodeError, Raw, Struct, json, structs
 
 from antiphon.client.answers.ownership import OpenCall
 from antiphon.client.known_tools import KnownTools
@@ -33,7 +33,7 @@ from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Outgoing
 from antiphon.protocol.http.rules import REPEATABLE
 from antiphon.transports.http.client import error_replies
-from antiphon.wire.common import CALL_KEY, RoundParams, Wire
+from antiphon.wire.common import CALL_KEY, PaginatedResult, RoundParams, Wire
 from antiphon.wire.envelope import ErrorObject, RequestId, decode_envelope, decode_wire, from_wire, problem_of
 from antiphon.wire.lifecycle import ProgressNotificationParams
 from antiphon.wire.lists import readable_list
@@ -184,9 +184,12 @@ def lift_error(method: str, error: PeerError) -> PeerError:
 def read_legacy(raw: Raw, method: str, result: type[R]) -> R:
     """Decode a result of a revision without rounds; raises ``RemoteProtocolError`` if it does not fit its type."""
     try:
-        return _decode_result(raw, method, result)
+        done = _decode_result(raw, method, result)
     except (DecodeError, UnicodeDecodeError) as error:
         raise _make_unreadable_error(method, error) from None
+    # Servers that write members without a value end a list so. From 2026-07-28 on "an empty string is a valid cursor".
+    is_end = isinstance(done, PaginatedResult) and done.next_cursor == ""
+    return structs.replace(done, next_cursor=None) if is_end else done
 
 
 def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResult:
