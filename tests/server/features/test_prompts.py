@@ -111,6 +111,23 @@ async def test_what_is_no_message_is_refused(value):
         await returning(value).get({})
 
 
+async def test_an_optional_argument_that_a_person_left_empty_has_its_default():
+    """Forms of hosts send an empty text then; where a text is wanted, or something must be given, it is one."""
+
+    def ask(code: str, note: str = "none", lines: int = 3, of: int | None = None, kind: TITLED = "py") -> str:
+        return f"{code!r} {note!r} {lines} {of} {kind}"
+
+    prompt = ServedPrompt.from_function(ask, inline=True)
+    empty = dict.fromkeys(("code", "note", "lines", "of", "kind"), "")
+    assert (await prompt.get(empty)).messages == [text("user", "'' '' 3 None py")]
+
+    def require(lines: int) -> str:
+        return str(lines)
+
+    with pytest.raises(ArgumentError, match='"lines": expected integer'):
+        await ServedPrompt.from_function(require, inline=True).get({"lines": ""})
+
+
 async def test_the_context_is_passed():
     """To a prompt that wants it."""
 

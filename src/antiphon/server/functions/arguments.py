@@ -119,12 +119,15 @@ class Arguments:
                 text, adapter = texts[parameter.wire_name], self._foreign.get(parameter.name)
                 try:
                     read = adapter.from_text(text) if adapter else _convert_leniently(text, parameter.annotation)
+                    values[parameter.name] = read
+                    continue
                 except (MismatchError, msgspec.ValidationError) as error:
-                    raise self._error(prefix_place(parameter.wire_name, describe_mismatch(error))) from None
-                values[parameter.name] = read
+                    # Hosts send "" for an optional argument that a person has left empty in a form.
+                    if text or parameter.required:
+                        raise self._error(prefix_place(parameter.wire_name, describe_mismatch(error))) from None
             elif parameter.required:
                 raise self._error(SchemaMismatch(parameter.wire_name, "", "missing"))
-            elif parameter.factory is not None:
+            if parameter.factory is not None:
                 values[parameter.name] = parameter.factory()
         return values
 
