@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import threading
@@ -14,6 +15,7 @@ import pytest
 from antiphon import Client, Server
 from antiphon.gateway import Gateway, offer
 from antiphon.gateway.offer import KeptLists, KeptOffer, UpstreamOffer, fetch_offer, list_changes
+from antiphon.testing import Recorder
 from antiphon.types import Tool
 from tests.support.behind_gateway import ERAS, host
 from tests.support.raw_server import CAPABILITIES, RawServer
@@ -23,6 +25,40 @@ DONE = {"content": [{"type": "text", "text": "done"}]}
 MODERN = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 OFFER = UpstreamOffer(tools=(Tool(name="x", input_schema={"type": "object"}),), completes=True, instructions="Ask.")
+
+
+NULLS = {"title": None, "icons": None, "_meta": None, "description": None}
+DEFINITIONS = {
+    "tools/list": (
+        "tools",
+        {
+            "name": "x", "inputSchema": {"type": "object", "default": None}, "outputSchema": None,
+            "annotations": {"readOnlyHint": None, "title": None},
+        },
+    ),
+    "prompts/list": ("prompts", {"name": "p", "arguments": [{"name": "a", "required": None, "description": None}]}),
+    "resources/list": ("resources", {"name": "r", "uri": "r://r", "size": None, "annotations": None}),
+    "resources/templates/list": ("resourceTemplates", {"name": "t", "uriTemplate": "t://{t}", "mimeType": None}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_members_that_are_null_for_nothing_do_not_reach_a_host(revision: str):
+    """Hosts exist that refuse the whole list, with the tools of all other servers, for one null of one server."""
+    server = RawServer()
+    for method, (member, item) in DEFINITIONS.items():
+        page = {member: [{**NULLS, **item}], "nextCursor": None, **MODERN}
+        server.replies[method] = lambda _message, page=page: page
+    text = {"type": "text", "text": "done", "annotations": None, "_meta": None}
+    server.replies["tools/call"] = lambda _: {"content": [text], "isError": None, "_meta": None, **MODERN}
+    recorder = Recorder()
+    front = Gateway({"raw": server}, None, asks="relay", names="none").server
+    async with Client(front, revision=revision, wrap=recorder) as client:
+        assert (await client.call_tool("x")).is_error is False
+        for listing in (client.tools, client.prompts, client.resources, client.resource_templates):
+            assert len([item async for item in listing()]) == 1
+    found = json.dumps([one.body for one in recorder.messages if one.direction == "received"])
+    assert found.count("null") == found.count('"default": null') == 1
 
 
 async def test_only_what_has_changed_is_fetched():

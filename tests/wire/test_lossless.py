@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from antiphon.wire.content import ImageContent, TextContent
 from antiphon.wire.envelope import decode_wire
-from antiphon.wire.lossless import Received, merge_change, passed_on
+from antiphon.wire.lossless import Received, merge_change, passed_on, relay_object
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
@@ -163,3 +163,25 @@ def test_what_was_received_can_be_changed_or_replaced():
     changed = received.changed(Root(uri="file:///b"))
     assert (json.loads(bytes(changed.raw)), changed.read.uri) == ({"uri": "file:///b", "new": 1}, "file:///b")
     assert bytes(received.changed(ListRootsResult(roots=[])).raw) == b'{"roots":[]}'
+
+
+RESULT = (
+    b'{"content":[{"type":"text","text":"null","annotations":{"audience":null,"new":null},"_meta":null},'
+    b'{"type":"odd","text":null}],"isError":null,"new":null,"structuredContent":%b%b}'
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ((b"null", b""), b""),
+        ((b"null", b',"resultType":"complete"'), b',"structuredContent":null,"resultType":"complete"'),
+        ((b'{"isError":null}', b""), b',"structuredContent":{"isError":null}'),
+    ],
+)
+def test_members_that_are_null_for_nothing_are_not_passed_on(written, kept):
+    """Whatever is not of ours stays: unknown members and blocks, and what tools return."""
+    raw = Raw(RESULT % written)
+    passed = relay_object(raw, decode_wire(raw, CallToolResult))
+    blocks = b'{"type":"text","text":"null","annotations":{"new":null}},{"type":"odd","text":null}'
+    assert bytes(passed.raw) == b'{"content":[%b],"new":null%b}' % (blocks, kept)

@@ -7,6 +7,7 @@ import pytest
 
 from antiphon.wire.common import PaginatedParams
 from antiphon.wire.content import ContentBlock, UnknownContent
+from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.envelope import decode_wire
 from antiphon.wire.repair import MAX_UNKNOWN, mend_document
 from antiphon.wire.sampling import CreateMessageRequestParams
@@ -55,6 +56,22 @@ def test_whole_numbers(number, mended):
     document, _ = mend_document({"maxTokens": number, "temperature": 1.0, "messages": []}, CreateMessageRequestParams)
     assert type(document["maxTokens"]) is mended
     assert type(document["temperature"]) is float
+
+
+def test_a_flag_that_is_null_was_left_out():
+    """Some servers write all members; where null is no value of a member that may be left out, it means that."""
+    block = {"type": "tool_result", "toolUseId": "1", "content": [], "isError": None}
+    result = decode_wire(msgspec.json.encode({"content": [STAND_IN], "isError": None}), CallToolResult)
+    assert result.is_error is False
+    message = {"maxTokens": 1, "messages": [{"role": "user", "content": [block]}]}
+    read = decode_wire(msgspec.json.encode(message), CreateMessageRequestParams)
+    assert read.messages[0].content[0].is_error is False
+    form = {"message": "?", "mode": None, "requestedSchema": {"type": "object", "properties": {}}}
+    assert decode_wire(msgspec.json.encode(form), ElicitRequestParams).mode == "form"
+    with pytest.raises(msgspec.ValidationError, match="isError"):
+        decode_wire(msgspec.json.encode({"content": [], "isError": "no"}), CallToolResult)
+    with pytest.raises(msgspec.ValidationError, match="content"):
+        decode_wire(msgspec.json.encode({"content": None, "isError": None}), CallToolResult)
 
 
 def test_there_is_a_limit():

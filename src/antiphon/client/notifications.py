@@ -27,7 +27,7 @@ from antiphon.wire import subscriptions
 from antiphon.wire.common import SUBSCRIPTION_ID, CacheableResult, EmptyResult, NotificationParams
 from antiphon.wire.envelope import RequestId
 from antiphon.wire.logging import LoggingMessageNotificationParams
-from antiphon.wire.lossless import Received, passed_on
+from antiphon.wire.lossless import Received, relay_object
 from antiphon.wire.methods import METHODS
 from antiphon.wire.resources import ResourceUpdatedNotificationParams, SubscribeRequestParams, UnsubscribeRequestParams
 from antiphon.wire.task import GetTaskResult
@@ -116,7 +116,7 @@ class ClientNotices:
         elif self._extension is not None and (
             event.method.name not in METHODS or event.method.name == "notifications/elicitation/complete"
         ):
-            return self._extension.notified(event.method.name, Received(passed_on(event.raw), params))
+            return self._extension.notified(event.method.name, relay_object(event.raw, params))
         elif event.method.name in _LISTS:
             kind, methods = _LISTS[event.method.name]
             self._forget(*methods)
@@ -127,7 +127,7 @@ class ClientNotices:
 
     def _log(self, params: LoggingMessageNotificationParams, event: Notified) -> object:
         if isinstance(self._on_log, ForwardsLog):
-            return self._on_log.forward(Received(passed_on(event.raw), params))
+            return self._on_log.forward(relay_object(event.raw, params))
         if self._on_log is not None:
             return self._on_log(params)
         log.debug("server log [%s] %s", params.level, params.logger or "")

@@ -31,7 +31,7 @@ from antiphon.gateway.skills_behind import fetch_skills
 from antiphon.machine.files import open_file, replace_file
 from antiphon.wire.common import PaginatedParams, PaginatedResult
 from antiphon.wire.envelope import decode_wire, encode_value
-from antiphon.wire.lossless import Received
+from antiphon.wire.lossless import Received, remove_nulls
 from antiphon.wire.origin import identify_target
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
@@ -161,11 +161,11 @@ async def _fetch_definitions(client: Client, name: str) -> tuple[tuple[Any, ...]
     async def page(cursor: str | None) -> tuple[PaginatedResult, int]:
         received = await client.forward(_METHODS[name], PaginatedParams(cursor=cursor), _NOTHING)
         for raw in getattr(decode_wire(received.raw, _Page), name):
-            place, is_known = _examine_definition(raw, name)
-            if is_known:
+            place, original = _examine_definition(raw, name)
+            if original is None:
                 originals.pop(place, None)
             else:
-                originals[place] = Raw(bytes(raw))
+                originals[place] = original
         return received.read, len(received.raw)
 
     member = "resource_templates" if name == "templates" else name
@@ -176,11 +176,13 @@ async def _fetch_definitions(client: Client, name: str) -> tuple[tuple[Any, ...]
     return tuple(taken.values()), {place: raw for place, raw in originals.items() if place in taken}
 
 
-def _examine_definition(raw: Raw, name: str) -> tuple[str, bool]:
-    """Return the place of a definition, and whether all of its members are known, as those of most are."""
+def _examine_definition(raw: Raw, name: str) -> tuple[str, Raw | None]:
+    """Return the place of a definition, and its JSON if it has unknown members; few have."""
     kind = next(kind for kind, named in _KINDS.items() if named == name)
     item = decode_wire(raw, kind)
-    return place_of(item), msgspec.json.decode(raw) == msgspec.json.decode(encode_value(item))
+    original = Raw(bytes(remove_nulls(raw, item)))
+    is_known = msgspec.json.decode(original) == msgspec.json.decode(encode_value(item))
+    return place_of(item), None if is_known else original
 
 
 class _File(Struct, frozen=True):

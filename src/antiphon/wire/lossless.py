@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import compress
 from operator import is_not
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -84,6 +84,38 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
         else:
             del members["_meta"]
     return Raw(encode_value(members))
+
+
+def relay_object(raw: bytes | Raw, read: Any) -> Received:
+    """Return what a peer sent for another peer: without the ``_meta`` of one connection, and without invalid nulls."""
+    passed = passed_on(raw)
+    return Received(remove_nulls(passed, read), read)
+
+
+def remove_nulls(raw: Raw, read: Any) -> Raw:
+    """Remove the members of ``raw``, from which ``read`` was decoded, that are null although null is no value of them.
+
+    Some servers write all optional members so. Many hosts refuse the whole list of tools for one of them.
+    """
+    return _remove_nulls(raw, read) if b"null" in bytes(raw) else raw
+
+
+def _remove_nulls(raw: Raw, read: Any) -> Raw:
+    if isinstance(read, Wire):
+        document = _decode_object(raw)
+        # From 2026-07-28 on a tool may return null.
+        kept = "structuredContent" if getattr(read, "result_type", None) else None
+        for field, name, _ in _members_of(type(read)):
+            if name in document and name != kept:
+                document[name] = _remove_nulls(document[name], getattr(read, field))
+                if bytes(document[name]) == b"null":
+                    del document[name]
+        return Raw(encode_value(document))
+    if isinstance(read, list) and any(isinstance(item, Wire) for item in cast("list[object]", read)):
+        items, read_items = _decode_array(raw), cast("list[object]", read)
+        if len(items) == len(read_items):
+            return Raw(encode_value([*map(_remove_nulls, items, read_items)]))
+    return raw
 
 
 def _filter_meta(meta: bytes) -> Raw | None:

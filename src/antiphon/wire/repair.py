@@ -1,5 +1,6 @@
 """Prepares JSON for decoding: unknown content becomes a stand-in, and a whole number written as 1.0 an integer.
 
+A flag that is null counts as left out, because some servers write all members.
 The search follows a plan that is made once per type, because a peer decides how often it runs. ``envelope.decode``
 decodes the result and puts the unknown content back.
 """
@@ -67,9 +68,15 @@ def _mend_object(plan: _Plan, data: dict[str, Any], path: Path, found: Found) ->
     choice = data.get(plan.tag_field) if plan.tag_field else None
     if choice is None or isinstance(choice, str):
         for member, attribute, inner in plan.fields.get(choice, ()):
-            if member in data:
+            if inner is _FLAG and data.get(member, inner) is None:
+                del data[member]
+            elif member in data:
                 data[member] = _mend_data(inner, data[member], (*path, attribute), found)
     return data
+
+
+_FLAG = _Plan(tags=frozenset(), whole=False, items=None, tag_field=None, fields={})
+"""The plan for a flag or a choice that may be left out."""
 
 
 @cache
@@ -95,5 +102,13 @@ def _make_plan(node: inspect.Type) -> _Plan | None:
 
 
 def _plans_of_fields(struct: inspect.StructType) -> tuple[tuple[str, str, _Plan], ...]:
-    plans = [(field.encode_name, field.name, _make_plan(field.type)) for field in struct.fields]
+    flags = inspect.BoolType | inspect.LiteralType
+    plans = [
+        (
+            each.encode_name,
+            each.name,
+            _FLAG if isinstance(each.type, flags) and not each.required else _make_plan(each.type),
+        )
+        for each in struct.fields
+    ]
     return tuple((member, attribute, plan) for member, attribute, plan in plans if plan is not None)

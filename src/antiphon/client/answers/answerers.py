@@ -23,7 +23,7 @@ from antiphon.wire import common
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 from antiphon.wire.envelope import encode_value
-from antiphon.wire.lossless import Received, passed_on
+from antiphon.wire.lossless import Received, relay_object
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, check_conversation, check_counts
@@ -220,7 +220,7 @@ class Answers:
         answers: list[common.Wire | Received] = []
 
         async def forward_ask(passed: common.Wire) -> common.Wire:
-            ask = Received(passed_on(sent.carrying(passed)), passed)
+            ask = relay_object(sent.carrying(passed), passed)
             answers[:] = [await _forward_ask(forwards, ask, origin, key)]
             return answers[0].read if isinstance(answers[0], Received) else answers[0]
 

@@ -32,7 +32,7 @@ from antiphon.wire.common import RequestParams, Result, RoundParams, Wire
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.lifecycle import DiscoverResult
 from antiphon.wire.logging import LoggingLevel
-from antiphon.wire.lossless import Received, passed_on
+from antiphon.wire.lossless import Received, relay_object
 from antiphon.wire.methods import METHODS, MethodSpec, unknown_notification
 from antiphon.wire.origin import (
     Launch,
@@ -175,7 +175,7 @@ class Calls:
             finally:
                 self.open.note_rest()
             done = _refuse_round(done, spec.name)
-        return Received(passed_on(options.result), done)
+        return relay_object(options.result, done)
 
     @overload
     async def _make_requests(self, send: Sending[R], params: RoundParams) -> R: ...
@@ -386,7 +386,7 @@ class Calls:
         owner = self._owner(request)
         if len(self.open):
             self._charge(request, owner, peer)
-        params = Received(passed_on(request.raw), request.params)
+        params = relay_object(request.raw, request.params)
         return (await extension.requested(request.method.name, params, self._origin_of(request, owner))).raw
 
     def _owner(self, ask: Request) -> OpenCall | None:

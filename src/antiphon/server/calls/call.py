@@ -33,7 +33,7 @@ from antiphon.server.rate_limits import PROGRESS_RATE, Bucket
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import decode_wire
 from antiphon.wire.lists import readable_list
-from antiphon.wire.lossless import Received, passed_on
+from antiphon.wire.lossless import Received, relay_object
 from antiphon.wire.methods import METHODS, MethodSpec, unknown_request
 from antiphon.wire.task import TASKS
 
@@ -148,7 +148,7 @@ class HandlerCall:
     async def forward(self, method: str, ask: Received, *, key: str | None = None) -> Received:
         """Pass on an ask of another server with all its members, known or not; return the answer as it came."""
         answer = await self._check_and_put(method, ask.read, ask, key or None, None)
-        return Received(passed_on(answer.raw), answer.value)
+        return relay_object(answer.raw, answer.value)
 
     def _check_and_put(
         self, method: str, params: Wire, original: Received | None, key: str | None, timeout: float | None
