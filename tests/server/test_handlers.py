@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from typing import Any
 
 import pytest
 
 from antiphon import Client, Context, Rejected, Server, ToolError
-from antiphon.errors import CallTimeout, InvalidParams, InvalidRequest, MissingCapability, PeerError
+from antiphon.errors import CallTimeout, InternalError, InvalidParams, InvalidRequest, MissingCapability, PeerError
 from antiphon.server.rate_limits import Rate
 from antiphon.testing import Script
 from tests.support.raw_client import raw_client, text
@@ -43,6 +44,33 @@ def shop(**options: Any) -> Server:
         return (await ctx.sample("?")).text
 
     return server
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_function_that_leaves_ends_its_own_call_only(revision: str) -> None:
+    """A parser of a command line that it uses calls ``sys.exit``; the server goes on."""
+    server = Server("one")
+
+    async def leave() -> str:
+        sys.exit(2)
+
+    def interrupt() -> str:
+        raise KeyboardInterrupt
+
+    for function in (leave, interrupt):
+        server.tool(function)
+        server.prompt(function)
+        server.resource(f"one://{function.__name__}")(function)
+    server.tool(name="inline", inline=True)(lambda: sys.exit(3))
+    async with Client(server, revision=revision) as client:
+        for name in ("leave", "interrupt", "inline"):
+            assert (await client.call_tool(name)).text == f"{name} failed: RuntimeError"
+        for name in ("leave", "interrupt"):
+            with pytest.raises(InternalError):
+                await client.get_prompt(name)
+            with pytest.raises(InternalError):
+                await client.read_resource(f"one://{name}")
+        await client.ping()
 
 
 @pytest.mark.parametrize("revision", ALL_REVISIONS)

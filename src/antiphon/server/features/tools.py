@@ -207,7 +207,10 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         if function.is_async:
             if function.context is not None:
                 values[function.context] = context
-            value = await function.call(**values)
+            try:
+                value = await function.call(**values)
+            except SystemExit as error:
+                raise RuntimeError(f"SystemExit: {error}") from error
         else:
             value = await function.run(values, context)
         results = self._results

@@ -58,11 +58,15 @@ class UserFunction:
         """Call the function with these keyword arguments, which it may modify, and with the context if it takes it."""
         if self.context is not None:
             values[self.context] = context
-        if self.is_async:
-            return await self.call(**values)
-        value = self.call(**values) if self.inline else await in_thread(partial(self.call, **values))
-        # A plain function may return a coroutine, if it wraps an async function.
-        return await value if inspect.isawaitable(value) else value
+        try:
+            if self.is_async:
+                return await self.call(**values)
+            value = self.call(**values) if self.inline else await in_thread(partial(self.call, **values))
+            # A plain function may return a coroutine, if it wraps an async function.
+            return await value if inspect.isawaitable(value) else value
+        except SystemExit as error:
+            # A parser of a command line that the function uses raises it; the server serves others, too.
+            raise RuntimeError(f"SystemExit: {error}") from error
 
 
 def holds_context(function: Any) -> bool:
@@ -168,8 +172,9 @@ def _perform_job(job: _Job) -> tuple[Any, BaseException | None]:
     """Return what the call returned or raised."""
     try:
         return job.context.run(job.call), None
-    except (SystemExit, StopIteration) as error:
-        # SystemExit would end the thread silently, and StopIteration would end the coroutine that waits.
+    except (SystemExit, KeyboardInterrupt, StopIteration) as error:
+        # The first ends the thread silently, the second, which no signal raises in a thread, the server, and the last
+        # the coroutine that waits.
         return None, RuntimeError(f"{type(error).__name__} in a thread: {error}")
     except BaseException as error:
         return None, error
