@@ -97,24 +97,22 @@ def remove_nulls(raw: Raw, read: Any) -> Raw:
 
     Some servers write all optional members so. Many hosts refuse the whole list of tools for one of them.
     """
-    return _remove_nulls(raw, read) if b"null" in bytes(raw) else raw
-
-
-def _remove_nulls(raw: Raw, read: Any) -> Raw:
+    if b"null" not in bytes(raw):
+        return raw
     if isinstance(read, Wire):
         document = _decode_object(raw)
         # From 2026-07-28 on a tool may return null.
         kept = "structuredContent" if getattr(read, "result_type", None) else None
         for field, name, _ in _members_of(type(read)):
             if name in document and name != kept:
-                document[name] = _remove_nulls(document[name], getattr(read, field))
+                document[name] = remove_nulls(document[name], getattr(read, field))
                 if bytes(document[name]) == b"null":
                     del document[name]
         return Raw(encode_value(document))
     if isinstance(read, list) and any(isinstance(item, Wire) for item in cast("list[object]", read)):
         items, read_items = _decode_array(raw), cast("list[object]", read)
         if len(items) == len(read_items):
-            return Raw(encode_value([*map(_remove_nulls, items, read_items)]))
+            return Raw(encode_value([*map(remove_nulls, items, read_items)]))
     return raw
 
 
