@@ -47,7 +47,7 @@ from antiphon.server.asks.elicitations import Elicited as Elicited
 from antiphon.server.asks.sample import Sample as Sample
 from antiphon.server.calls.call import CallAbandoned as CallAbandoned
 from antiphon.server.context import Context as Context
-from antiphon.server.functions.dependencies import Depends as Depends
+from antiphon.server.functions.function import Depends as Depends
 from antiphon.server.rate_limits import Rate as Rate
 from antiphon.server.state.sql_state_store import SqlStateStore as SqlStateStore
 from antiphon.server.state.state_store import (

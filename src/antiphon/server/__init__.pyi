@@ -22,7 +22,7 @@ from antiphon.server.features.registry import Page as Page, Registry as Registry
 from antiphon.server.features.resources import ServedResource as ServedResource, ServedTemplate as ServedTemplate
 from antiphon.server.features.skill_folder import ServedSkill as ServedSkill
 from antiphon.server.features.tools import AsTask as AsTask, ServedTool as ServedTool
-from antiphon.server.functions.dependencies import Depends as Depends
+from antiphon.server.functions.function import Depends as Depends
 from antiphon.server.openapi.api_requests import (
     ApiAnswer as ApiAnswer,
     ApiRequest as ApiRequest,
