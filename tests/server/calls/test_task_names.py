@@ -6,7 +6,7 @@ import asyncio
 from contextvars import copy_context
 from typing import Any
 
-from antiphon.server.calls.task_names import lane_here, run_in_lane, use_lanes
+from antiphon.server.calls.journal import lane_here, run_in_lane, use_lanes
 
 
 async def named() -> str | None:

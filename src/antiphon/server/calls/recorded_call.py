@@ -26,9 +26,17 @@ from antiphon.protocol.call_record import CallRecord, make_stopped_error
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import CallAnswer, Handled, HandlerCall, read_reply
-from antiphon.server.calls.journal import MAX_JOURNAL, Journal, JournalEntry, JournalPlace, digest_of
+from antiphon.server.calls.journal import (
+    MAX_JOURNAL,
+    Journal,
+    JournalEntry,
+    JournalPlace,
+    begin_lane,
+    beside_lanes,
+    digest_of,
+    lane_here,
+)
 from antiphon.server.calls.replayed_call import StoredCalls, recall_answer
-from antiphon.server.calls.task_names import begin_lane, beside_lanes, lane_here
 from antiphon.server.core import Core
 from antiphon.server.state.request_state import State
 from antiphon.wire.common import Wire

@@ -37,9 +37,17 @@ from antiphon.protocol.server_offer import declares_extension
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import CallAbandoned, CallAnswer, Handled, read_answer, read_reply
 from antiphon.server.calls.call_states import ENDS, CallEvent, CallState, find_next_state
-from antiphon.server.calls.journal import CATCH_UP, MAX_JOURNAL, Journal, JournalEntry, JournalPlace
+from antiphon.server.calls.journal import (
+    CATCH_UP,
+    MAX_JOURNAL,
+    Journal,
+    JournalEntry,
+    JournalPlace,
+    outside_lanes,
+    run_in_lane,
+    use_lanes,
+)
 from antiphon.server.calls.parked_call import Keeper, RoundCall
-from antiphon.server.calls.task_names import outside_lanes, run_in_lane, use_lanes
 from antiphon.server.state.request_state import OpenAsk, Seal, State, make_refusal, outcome_unknown
 from antiphon.server.state.state_store import CompareAndSetStore, StateStore
 from antiphon.wire.common import RoundParams, Wire

@@ -24,10 +24,17 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import CallAbandoned, CallAnswer, Handled, HandlerCall, read_answer, read_given
-from antiphon.server.calls.journal import CATCH_UP, Journal, JournalEntry, JournalPlace
+from antiphon.server.calls.journal import (
+    CATCH_UP,
+    Journal,
+    JournalEntry,
+    JournalPlace,
+    outside_lanes,
+    run_in_lane,
+    use_lanes,
+)
 from antiphon.server.calls.parked_call import UNSENDABLE
 from antiphon.server.calls.replayed_call import recall_answer, refusal_of
-from antiphon.server.calls.task_names import outside_lanes, run_in_lane, use_lanes
 from antiphon.server.core import Core
 from antiphon.server.tasks.stored_tasks import OutOfRoom
 from antiphon.server.tasks.task_record import TaskAsk, TaskRecord
