@@ -28,7 +28,7 @@ from antiphon.server.decorators import Features
 from antiphon.server.features.prompts import Completions
 from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.tools import Requirement
-from antiphon.server.features.uri_parts import normalize_uri
+from antiphon.server.features.uri_template import normalize_uri
 from antiphon.server.rate_limits import Rate, RateLimiter
 from antiphon.wire.common import CacheScope, ClientCapabilities
 from antiphon.wire.content import TextContent

@@ -18,7 +18,7 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.features.checked_options import ServedFeature
-from antiphon.server.features.uri_parts import normalize_uri
+from antiphon.server.features.uri_template import normalize_uri
 from antiphon.wire.common import SUBSCRIPTION_ID, EmptyResult, Meta, NotificationParams, Wire
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS

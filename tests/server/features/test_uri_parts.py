@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.server.features.uri_parts import UriPart
-from antiphon.server.features.uri_template import UriTemplate
+from antiphon.server.features.uri_template import UriPart, UriTemplate
 
 # RFC 6570, section 3.2: the values that its examples use.
 VALUES = {
