@@ -29,8 +29,7 @@ from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.results import ResultConverter
 from antiphon.server.functions.signature import REQUIRED, Parameter, Signature
 from antiphon.server.openapi.api_requests import ApiAnswer, ApiBody, ApiParameter, build_request, make_sender
-from antiphon.server.openapi.api_schemas import Definition, SchemaConverter
-from antiphon.server.openapi.document import ApiDocument, References, Target
+from antiphon.server.openapi.document import ApiDocument, Definition, References, SchemaConverter, Target
 from antiphon.wire import resources as wire
 from antiphon.wire.content import (
     AudioContent,
