@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.sql import watched_file as module
-from antiphon.sql.watched_file import WatchedFile
+from antiphon.sql import notices as module
+from antiphon.sql.notices import WatchedFile
 
 STATEMENT = "SELECT number FROM numbers"
 

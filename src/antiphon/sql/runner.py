@@ -34,8 +34,7 @@ from sqlalchemy.pool import NullPool
 
 from antiphon.errors import ConfigError
 from antiphon.machine.asyncio_tasks import start_in
-from antiphon.sql.notices import ChannelNotices
-from antiphon.sql.watched_file import WatchedFile
+from antiphon.sql.notices import ChannelNotices, WatchedFile
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]

@@ -23,7 +23,7 @@ Told = Callable[[str | None], None]
 
 
 class NewsSource(Protocol):
-    """The notices of one database; see ``sql.notices`` and ``sql.watched_file``."""
+    """The notices of one database; see ``sql.notices``."""
 
     @property
     def are_heard(self) -> bool:
