@@ -123,7 +123,6 @@ _SELDOM = (
     "antiphon.server.asks.elicitations",
     "antiphon.server.calls.recorded_call",
     "antiphon.server.calls.replayed_call",
-    "antiphon.server.features.feature_options",
 )
 """What only some servers use: those that check costly schemas, report to OpenTelemetry, elicit, or have replicas."""
 

@@ -13,7 +13,7 @@ import antiphon.server
 from antiphon import CallToolResult, Client, ConfigError, Context, CreateMessageResult, Elicited, Sample, Server, types
 from antiphon.machine.other_frameworks import ELSEWHERE
 from antiphon.server.features.checked_options import AccessOptions
-from antiphon.server.features.tools import ServedTool
+from antiphon.server.features.tools import ToolOptions
 
 CLASSES = {cls.__name__: cls for cls in (CallToolResult, Client, Context, Elicited, Sample, Server)}
 PLACES = {
@@ -110,21 +110,24 @@ def test_what_is_proposed_exists(place: str):
             assert hasattr(cls, name) or f"self.{name}:" in inspect.getsource(cls.__mro__[-2]) or name == "rounds"
         for name in re.findall(r"\b([A-Z]\w+)\(", remedy):
             assert name in {*antiphon.__all__, *types.__all__, *antiphon.server.__all__, "Caller"}
-    options = {
+    functions = {
         "Client()": Client.__init__,
         "Server()": Server.__init__,
-        "server.tool()": ServedTool.from_function,
         "ctx.sample()": Context.sample,
         "client.call_tool()": Client.call_tool,
     }
+    options = {
+        name: {*inspect.signature(function).parameters, *AccessOptions.__annotations__}
+        for name, function in functions.items()
+    }
+    options["server.tool()"] = {*ToolOptions.__annotations__}
     for name, remedy in rows(place):
         if (
             place in options
             and name not in dict(rows("server.run()"))
             and (named := re.match(r"(\w+)=(?! of)", remedy)) is not None
         ):
-            parameters = {*inspect.signature(options[place]).parameters, *AccessOptions.__annotations__}
-            assert named[1] in parameters, name
+            assert named[1] in options[place], name
 
 
 def test_a_result_says_what_to_use():

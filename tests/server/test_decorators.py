@@ -8,8 +8,7 @@ import pytest
 
 from antiphon import Client, ConfigError, Server, Tool
 from antiphon.server.features.checked_options import AccessOptions
-from antiphon.server.features.feature_options import ToolOptions
-from antiphon.server.features.tools import ServedTool
+from antiphon.server.features.tools import ServedTool, ToolOptions
 
 ANY = Tool(name="t", input_schema={"type": "object"})
 

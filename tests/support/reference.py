@@ -31,9 +31,9 @@ FOLDER = Path(__file__).parent.parent.parent / "docs" / "reference"
 
 OPENED = {
     "Server": "antiphon.Server",
-    "Options of server.tool": "antiphon.server.features.feature_options.ToolOptions",
-    "Options of server.resource": "antiphon.server.features.feature_options.ResourceOptions",
-    "Options of server.prompt": "antiphon.server.features.feature_options.PromptOptions",
+    "Options of server.tool": "antiphon.server.features.tools.ToolOptions",
+    "Options of server.resource": "antiphon.server.features.resources.ResourceOptions",
+    "Options of server.prompt": "antiphon.server.features.prompts.PromptOptions",
     "Options of server.asgi": "antiphon.server.serving.network.HttpOptions",
     "Options of server.run": "antiphon.server.serving.network.ServeOptions",
     "Context": "antiphon.Context",

@@ -66,14 +66,12 @@ def _list_own(self: object) -> list[str]:
     return [name for name in object.__dir__(self) if not isinstance(getattr_static(self, name, None), _Elsewhere)]
 
 
-def check_options(
-    place: str, given: Mapping[str, object], function: Callable[..., Any], more: Iterable[str] = ()
-) -> None:
+def check_options(place: str, given: Mapping[str, object], taken: Callable[..., Any] | Iterable[str]) -> None:
     """Refuse arguments that a function does not take, with the right name; ``place`` is how users call it.
 
-    ``more``: what the function takes besides its named parameters.
+    ``taken``: the function, or the names that it takes.
     """
-    known = [*(function.__kwdefaults__ or {}), *more]
+    known = [*(taken.__kwdefaults__ or {})] if callable(taken) else [*taken]
     for name in given:
         if name not in known:
             from difflib import get_close_matches

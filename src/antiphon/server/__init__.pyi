@@ -8,20 +8,19 @@ from antiphon.server.context import Context as Context, RequestFacts as RequestF
 from antiphon.server.core import Extension as Extension
 from antiphon.server.decorators import Features as Features
 from antiphon.server.core import Completes as Completes
-from antiphon.server.features.feature_options import BrowserFeature as BrowserFeature
 from antiphon.server.features.checked_options import AccessOptions as AccessOptions, ServedFeature as ServedFeature
-from antiphon.server.features.feature_options import (
-    AppOptions as AppOptions,
-    PromptOptions as PromptOptions,
-    ResourceOptions as ResourceOptions,
-    TemplateOptions as TemplateOptions,
-    ToolOptions as ToolOptions,
-)
-from antiphon.server.features.prompts import ServedPrompt as ServedPrompt
+from antiphon.server.features.prompts import PromptOptions as PromptOptions, ServedPrompt as ServedPrompt
 from antiphon.server.features.registry import Page as Page, Registry as Registry, Via as Via
-from antiphon.server.features.resources import ServedResource as ServedResource, ServedTemplate as ServedTemplate
+from antiphon.server.features.resources import (
+    AppOptions as AppOptions,
+    BrowserFeature as BrowserFeature,
+    ResourceOptions as ResourceOptions,
+    ServedResource as ServedResource,
+    ServedTemplate as ServedTemplate,
+    TemplateOptions as TemplateOptions,
+)
 from antiphon.server.features.skill_folder import ServedSkill as ServedSkill
-from antiphon.server.features.tools import AsTask as AsTask, ServedTool as ServedTool
+from antiphon.server.features.tools import AsTask as AsTask, ServedTool as ServedTool, ToolOptions as ToolOptions
 from antiphon.server.functions.function import Depends as Depends
 from antiphon.server.openapi.api_requests import (
     ApiAnswer as ApiAnswer,

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, cast, overload
 
 from antiphon.errors import ConfigError
 from antiphon.machine.other_frameworks import check_options
-from antiphon.server.features.checked_options import ACCESS, ServedFeature
-from antiphon.server.features.prompts import Completions, ServedPrompt
+from antiphon.server.features.checked_options import ServedFeature
+from antiphon.server.features.prompts import Completions, PromptOptions, ServedPrompt
 from antiphon.server.features.registry import Registry
-from antiphon.server.features.resources import ServedResource, ServedTemplate
-from antiphon.server.features.tools import ServedTool
+from antiphon.server.features.resources import (
+    AppOptions,
+    BrowserFeature,
+    ResourceOptions,
+    ServedResource,
+    ServedTemplate,
+    TemplateOptions,
+    make_app,
+)
+from antiphon.server.features.tools import ServedTool, ToolOptions
 from antiphon.wire.tools import Tool
 
 if TYPE_CHECKING:
-    from antiphon.server.features.feature_options import (
-        AppOptions,
-        BrowserFeature,
-        PromptOptions,
-        ResourceOptions,
-        TemplateOptions,
-        ToolOptions,
-    )
     from antiphon.server.features.skill_folder import ServedSkill
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +70,7 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a tool's; the message names the place and says what to do.
         """
-        check_options("server.tool()", options, ServedTool.from_function, ACCESS)
+        check_options("server.tool()", options, ToolOptions.__annotations__)
         return _register_function(lambda given: self.add_tool(ServedTool.from_function(given, **options)), function)
 
     def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
@@ -85,7 +85,7 @@ class Features:
         """
         if uri.__class__ is not str:
             raise ConfigError(f'a resource needs a URI: write @server.resource("catalogue://..."), not {uri!r}')
-        check_options("server.resource()", options, ServedResource.from_function, ACCESS)
+        check_options("server.resource()", options, ResourceOptions.__annotations__)
         return lambda given: _register_function(lambda function: self._add_resource(function, uri, options), given)
 
     @overload
@@ -102,7 +102,7 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a prompt's; the message names the place and says what to do.
         """
-        check_options("server.prompt()", options, ServedPrompt.from_function, ACCESS)
+        check_options("server.prompt()", options, PromptOptions.__annotations__)
         return _register_function(lambda given: self.add_prompt(ServedPrompt.from_function(given, **options)), function)
 
     def list_by_tag(self, tag: str) -> list[ServedFeature]:
@@ -148,7 +148,7 @@ class Features:
         Raises:
             ConfigError: the name is taken, a definition has no handler, or a schema or a signature cannot be used.
         """
-        check_options("server.tool()", options, ServedTool.from_function, ACCESS)
+        check_options("server.tool()", options, ToolOptions.__annotations__)
         if isinstance(tool, Tool):
             made = _tool_of(tool, handler, options)
         elif handler is not None:
@@ -167,7 +167,7 @@ class Features:
         Raises:
             ConfigError: the name is taken, or the signature cannot be a prompt's.
         """
-        check_options("server.prompt()", options, ServedPrompt.from_function, ACCESS)
+        check_options("server.prompt()", options, PromptOptions.__annotations__)
         made = prompt if isinstance(prompt, ServedPrompt) else ServedPrompt.from_function(prompt, **options)
         self.prompts.add(made.name, made)
 
@@ -184,7 +184,7 @@ class Features:
         Raises:
             ConfigError: the URI is taken or malformed, or its gaps and the function's parameters differ.
         """
-        check_options("server.resource()", options, ServedResource.from_function, ACCESS)
+        check_options("server.resource()", options, ResourceOptions.__annotations__)
         if isinstance(content, str | bytes):
             self.resources.add(uri, ServedResource.of(uri, content, **options))
         else:
@@ -225,8 +225,6 @@ class Features:
         Raises:
             ConfigError: the URI is taken or of another scheme, or something is no origin.
         """
-        from antiphon.server.features.feature_options import make_app
-
         domains = {"connect": connect, "load": load, "frames": frames, "base": base}
         made = make_app(uri, html, domains, permissions, {"domain": domain, "prefersBorder": border}, **options)
         self.resources.add(uri, made)

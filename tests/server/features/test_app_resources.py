@@ -6,7 +6,7 @@ import pytest
 
 from antiphon import Client, Server
 from antiphon.errors import ConfigError
-from antiphon.server.features.feature_options import AppOptions
+from antiphon.server.features.resources import AppOptions
 
 HTML = "<!DOCTYPE html><title>Prices</title>"
 URI = "ui://shop/prices"

@@ -5,11 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from antiphon import Annotations, Icon, Server, ToolAnnotations
-from antiphon.server.features.checked_options import AccessOptions
-from antiphon.server.features.feature_options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
-from antiphon.server.features.prompts import ServedPrompt
-from antiphon.server.features.resources import ServedResource, ServedTemplate
-from antiphon.server.features.tools import ServedTool
 from tests.support.raw_client import raw_client
 
 ICON = Icon(src="https://example.org/i.png")
@@ -76,20 +71,3 @@ async def test_the_options_of_a_prompt_are_listed() -> None:
     server.prompt(name="n", title="t", description="d", icons=[ICON])(lambda: "x")
     entry = await listed(server, "prompts/list", "prompts")
     assert (entry["name"], entry["title"], entry["description"], len(entry["icons"])) == ("n", "t", "d", 1)
-
-
-def test_every_option_is_a_parameter_of_what_it_makes() -> None:
-    """The types of the decorators and the functions behind them may not part ways."""
-    makers: list[tuple[Any, Any]] = [
-        (ToolOptions, ServedTool),
-        (ResourceOptions, ServedResource),
-        (TemplateOptions, ServedTemplate),
-        (PromptOptions, ServedPrompt),
-    ]
-    for options, maker in makers:
-        named = set(maker.from_function.__kwdefaults__)
-        assert set(options.__annotations__) == named | set(AccessOptions.__annotations__), options
-        assert maker.from_function.__annotations__["access"] in {
-            "Unpack[AccessOptions]",
-            "Unpack[checked_options.AccessOptions]",
-        }

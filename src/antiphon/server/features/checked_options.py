@@ -23,7 +23,7 @@ from antiphon.server.features.registry import Via
 from antiphon.server.functions.function import UserFunction
 from antiphon.wire import prompts, tools
 from antiphon.wire.apps import APP_SCHEME, ToolUser
-from antiphon.wire.common import TAGS, VERSION, Annotations, Meta
+from antiphon.wire.common import TAGS, VERSION, Annotations, Icon, Meta
 from antiphon.wire.tools import ToolAnnotations
 
 # RFC 6749, section 3.3: visible ASCII without quote and backslash, which would end the text in the header.
@@ -51,6 +51,21 @@ class AccessOptions(TypedDict, total=False):
 
 
 ACCESS = frozenset(AccessOptions.__annotations__)
+
+
+class FeatureOptions(TypedDict, total=False):
+    """Options of every feature."""
+
+    name: str
+    """Name of the feature; by default the function's."""
+    title: str
+    """Name for people."""
+    icons: Sequence[Icon]
+    """Pictures that a client may show."""
+    meta: Meta
+    """The definition's ``_meta``."""
+    inline: bool
+    """Run a function that is not async on the event loop instead of in a thread: only for one that never blocks."""
 
 
 class ServedFeature:
@@ -120,10 +135,13 @@ class NamedFeature(ServedFeature, Generic[D]):
         return build
 
 
-def describe_access(meta: Meta | None, access: AccessOptions, place: str) -> Meta | None:
-    """Return the ``_meta`` of a definition with tags and version; ``ConfigError`` for options that cannot be used."""
+def describe_access(meta: Meta | None, access: AccessOptions, place: str, known: Iterable[str] = ACCESS) -> Meta | None:
+    """Return the ``_meta`` of a definition with tags and version; ``ConfigError`` for options that cannot be used.
+
+    ``known``: the names that ``access`` may hold.
+    """
     tags, version = access.get("tags", ()), access.get("version")
-    if unknown := sorted(access.keys() - ACCESS):
+    if unknown := sorted(access.keys() - known):
         raise TypeError(f"{place}: there is no option {unknown[0]}=")
     if isinstance(tags, str):
         raise ConfigError(f"{place}: tags= is a set, as in tags={{{tags!r}}}")

@@ -16,7 +16,7 @@ from typing import Any, Unpack, cast
 import msgspec
 
 from antiphon.errors import ConfigError, InvalidParams, ResultInvalid
-from antiphon.server.features.checked_options import AccessOptions, NamedFeature, describe_access
+from antiphon.server.features.checked_options import AccessOptions, FeatureOptions, NamedFeature, describe_access
 from antiphon.server.features.registry import Registry
 from antiphon.server.features.resources import ServedTemplate
 from antiphon.server.functions.arguments import Arguments, text_choices
@@ -25,9 +25,15 @@ from antiphon.server.functions.results import CONTENT
 from antiphon.server.functions.signature import Signature, read_docstring, read_signature
 from antiphon.wire import completion
 from antiphon.wire import prompts as wire
-from antiphon.wire.common import Icon, Meta
 from antiphon.wire.content import TextContent
 from antiphon.wire.prompts import GetPromptResult, PromptArgument, PromptMessage
+
+
+class PromptOptions(FeatureOptions, AccessOptions, total=False):
+    """Options of a prompt."""
+
+    description: str
+    """What the prompt is for; by default the function's docstring."""
 
 
 class ServedPrompt(NamedFeature[wire.Prompt]):
@@ -108,52 +114,35 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
         )
 
     @classmethod
-    def from_function(
-        cls,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        icons: Sequence[Icon] | None = None,
-        meta: Meta | None = None,
-        inline: bool = False,
-        **access: Unpack[AccessOptions],
-    ) -> ServedPrompt:
+    def from_function(cls, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> ServedPrompt:
         """Make a function a prompt: its parameters are the arguments, its docstring describes them.
 
         Args:
             function: the function, plain or async.
-            name: name of the prompt; by default the function's.
-            title: name for people.
-            description: what the prompt is for; by default the function's docstring.
-            icons: pictures that a client may show.
-            meta: the definition's ``_meta``.
-            inline: run a function that is not async on the event loop: only for one that never blocks.
-            access: see ``AccessOptions``.
+            options: see ``PromptOptions``.
 
         Raises:
             ConfigError: the function cannot be a prompt; the message names it and the parameter, and says what to do.
         """
-        signature = read_signature(function, noun="prompt", name=name)
+        signature = read_signature(function, noun="prompt", name=options.get("name"))
         arguments = Arguments(signature.parameters, signature.place)
-        given = name or signature.name
-        meta = describe_access(meta, access, signature.place)
+        given, description = options.get("name") or signature.name, options.get("description")
+        meta = describe_access(options.get("meta"), options, signature.place, PromptOptions.__annotations__)
 
         def build() -> wire.Prompt:
             docs = read_docstring(signature.docstring)
             return wire.Prompt(
                 name=given,
-                title=title,
+                title=options.get("title"),
                 description=docs.description if description is None else description,
                 arguments=_list_arguments(arguments, docs.arguments) or None,
-                icons=icons,
+                icons=options.get("icons"),
                 meta=meta,
             )
 
-        user_function = UserFunction(function, signature, inline=inline)
+        user_function = UserFunction(function, signature, inline=options.get("inline", False))
         return cls(
-            name=given, function=user_function, signature=signature, arguments=arguments, build=build, access=access
+            name=given, function=user_function, signature=signature, arguments=arguments, build=build, access=options
         )
 
 

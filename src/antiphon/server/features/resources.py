@@ -1,30 +1,57 @@
 """Resources: a function that serves one URI, or a family of URIs.
 
 Owns ``ServedResource`` (one URI), ``ServedTemplate`` (RFC 6570) and what their functions may return. The server decides
-which of them serves a URI.
+which of them serves a URI. Also the interfaces of tools, as a server offers them (extension
+``io.modelcontextprotocol/ui``, SEP-1865).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, Unpack, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
 from antiphon.errors import ConfigError, ResourceNotFound, ResultInvalid
-from antiphon.server.features.checked_options import AccessOptions, ServedFeature, describe_access, read_annotations
+from antiphon.server.features.checked_options import (
+    AccessOptions,
+    FeatureOptions,
+    ServedFeature,
+    describe_access,
+    read_annotations,
+)
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.server.functions.arguments import Arguments, takes_list, text_choices
 from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.shape import encode_value
 from antiphon.server.functions.signature import Signature, members_of, read_docstring, read_signature
 from antiphon.wire import resources as wire
-from antiphon.wire.common import Annotations, Icon, Meta
+from antiphon.wire.apps import APP_SCHEME, APP_TYPE, CSP_MEMBERS
+from antiphon.wire.common import Annotations, Meta
 from antiphon.wire.content import ResourceContents
 from antiphon.wire.resources import ReadResourceResult
 
 TEXT, BINARY, JSON = "text/plain", "application/octet-stream", "application/json"
 
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:"
+
+
+class TemplateOptions(FeatureOptions, AccessOptions, total=False):
+    """Options of a resource template."""
+
+    description: str
+    """What the resource holds; by default the function's docstring."""
+    mime_type: str
+    """Media type; by default from the return annotation: text or bytes."""
+    annotations: Annotations
+    """Hints to clients on how to use it."""
+
+
+class ResourceOptions(TemplateOptions, total=False):
+    """Options of a resource."""
+
+    size: int
+    """Size of the contents in bytes, before any encoding."""
 
 
 class _Readable(ServedFeature):
@@ -90,36 +117,14 @@ class ServedResource(_Readable):
 
     @classmethod
     def from_function(
-        cls,
-        function: Callable[..., Any],
-        uri: str,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        size: int | None = None,
-        annotations: Annotations | None = None,
-        icons: Sequence[Icon] | None = None,
-        meta: Meta | None = None,
-        inline: bool = False,
-        **access: Unpack[AccessOptions],
+        cls, function: Callable[..., Any], uri: str, **options: Unpack[ResourceOptions]
     ) -> ServedResource:
         """Make a function a resource. It takes no argument except, optionally, the context.
 
         Args:
             function: the function, plain or async.
             uri: URI of the resource.
-            name: name of the resource; by default the function's.
-            title: name for people.
-            description: what the resource holds; by default the function's docstring.
-            mime_type: media type; by default from the return annotation: text or bytes.
-            size: size of the contents in bytes, before any encoding.
-            annotations: hints to clients on how to use it.
-            icons: pictures that a client may show.
-            meta: the definition's ``_meta``.
-            inline: run a function that is not async on the event loop: only for one that never blocks.
-            access: see ``AccessOptions``.
+            options: see ``ResourceOptions``.
 
         Raises:
             ConfigError: the URI has no scheme, or the function takes an argument.
@@ -130,18 +135,10 @@ class ServedResource(_Readable):
                 f"{signature.place}: parameter {signature.parameters[0].name!r} has no gap in the URI; "
                 f"put {{{signature.parameters[0].name}}} there, or remove the parameter"
             )
-        definition = wire.Resource(
-            uri=uri,
-            name=name or signature.name,
-            title=title,
-            description=_choose_description(signature, description),
-            mime_type=mime_type or _mime_type(signature.returns),
-            size=size,
-            annotations=annotations and read_annotations(annotations, Annotations, signature.place),
-            icons=icons,
-            meta=describe_access(meta, access, signature.place),
-        )
-        return cls(UserFunction(function, signature, inline=inline), signature.place, definition, access)
+        members = _read_members(signature, options, ResourceOptions.__annotations__)
+        definition = wire.Resource(uri=uri, size=options.get("size"), **members)
+        user_function = UserFunction(function, signature, inline=options.get("inline", False))
+        return cls(user_function, signature.place, definition, options)
 
     @classmethod
     def of(cls, uri: str, data: str | bytes, **options: Any) -> ServedResource:
@@ -230,19 +227,7 @@ class ServedTemplate(_Readable):
 
     @classmethod
     def from_function(
-        cls,
-        function: Callable[..., Any],
-        uri_template: str,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        annotations: Annotations | None = None,
-        icons: Sequence[Icon] | None = None,
-        meta: Meta | None = None,
-        inline: bool = False,
-        **access: Unpack[AccessOptions],
+        cls, function: Callable[..., Any], uri_template: str, **options: Unpack[TemplateOptions]
     ) -> ServedTemplate:
         """Make a function serve all URIs of a template; its parameters are the gaps.
 
@@ -252,15 +237,7 @@ class ServedTemplate(_Readable):
         Args:
             function: the function, plain or async.
             uri_template: the URI template (RFC 6570).
-            name: name of the template; by default the function's.
-            title: name for people.
-            description: what the resources hold; by default the function's docstring.
-            mime_type: media type; by default from the return annotation: text or bytes.
-            annotations: hints to clients on how to use them.
-            icons: pictures that a client may show.
-            meta: the definition's ``_meta``.
-            inline: run a function that is not async on the event loop: only for one that never blocks.
-            access: see ``AccessOptions``.
+            options: see ``TemplateOptions``.
 
         Raises:
             ConfigError: the template is malformed, or gaps and parameters differ; the message names both.
@@ -269,18 +246,24 @@ class ServedTemplate(_Readable):
         template = UriTemplate(uri_template)
         arguments = Arguments(signature.parameters, signature.place)
         _refuse_difference(template, arguments, signature.place)
-        definition = wire.ResourceTemplate(
-            uri_template=uri_template,
-            name=name or signature.name,
-            title=title,
-            description=_choose_description(signature, description),
-            mime_type=mime_type or _mime_type(signature.returns),
-            annotations=annotations and read_annotations(annotations, Annotations, signature.place),
-            icons=icons,
-            meta=describe_access(meta, access, signature.place),
-        )
-        user_function = UserFunction(function, signature, inline=inline)
-        return cls(user_function, signature.place, definition, template, arguments, access)
+        members = _read_members(signature, options, TemplateOptions.__annotations__)
+        definition = wire.ResourceTemplate(uri_template=uri_template, **members)
+        user_function = UserFunction(function, signature, inline=options.get("inline", False))
+        return cls(user_function, signature.place, definition, template, arguments, options)
+
+
+def _read_members(signature: Signature, options: TemplateOptions, known: Iterable[str]) -> dict[str, Any]:
+    """Return the members that the definitions of resources and templates share."""
+    annotations = options.get("annotations")
+    return {
+        "name": options.get("name") or signature.name,
+        "title": options.get("title"),
+        "description": _choose_description(signature, options.get("description")),
+        "mime_type": options.get("mime_type") or _mime_type(signature.returns),
+        "annotations": annotations and read_annotations(annotations, Annotations, signature.place),
+        "icons": options.get("icons"),
+        "meta": describe_access(options.get("meta"), options, signature.place, known),
+    }
 
 
 def _read_signature(function: Callable[..., Any], uri: str, noun: str) -> Signature:
@@ -317,3 +300,60 @@ def _mime_type(returns: Any) -> str | None:
     if kinds & {bytes, bytearray} and str not in kinds:
         return BINARY
     return JSON if kinds == {dict} else None
+
+
+class AppOptions(TypedDict, total=False):
+    """Options of an interface."""
+
+    name: str
+    """Name of the interface; by default its URI without ``ui://``."""
+    title: str
+    """Name for people."""
+    description: str
+    """What the interface shows."""
+    scopes: Sequence[str]
+    """Scopes that a caller's token must have, all of them, if tokens are checked (``auth=``)."""
+
+
+BrowserFeature = Literal["camera", "microphone", "geolocation", "clipboardWrite"]
+"""What an interface may use of the browser, if the host allows it."""
+
+_ORIGIN = re.compile(r"(?:https?|wss?)://(?:\*\.)?[A-Za-z0-9.-]+(?::[0-9]{1,5}|:\*)?")
+"""An origin, perhaps with all its subdomains; nothing that could end the directive of a policy it is put into."""
+
+
+def make_app(
+    uri: str,
+    html: str | PathLike[str],
+    domains: Mapping[str, Sequence[str]],
+    permissions: Sequence[BrowserFeature],
+    more: Mapping[str, Any],
+    **options: Any,
+) -> ServedResource:
+    """Make the resource of an interface.
+
+    ``domains``: origins by the members of ``csp``; ``more``: other members of ``ui``; ``options``: those of a resource.
+    """
+    place = f"app {uri!r}"
+    if not uri.startswith(APP_SCHEME):
+        raise ConfigError(f'{place}: the URI of an interface begins with "{APP_SCHEME}"')
+    for origins in domains.values():
+        wrong = [origins] if isinstance(origins, str) else [one for one in origins if not _ORIGIN.fullmatch(one)]
+        if wrong:
+            raise ConfigError(f'{place}: a list of origins, as in ["https://api.example.com"], not {wrong[0]!r}')
+    for one in permissions:
+        if one not in get_args(BrowserFeature):
+            raise ConfigError(f"{place}: permissions= is a list of {', '.join(get_args(BrowserFeature))}, not {one!r}")
+    csp = {name: list(origins) for name, origins in zip(CSP_MEMBERS, domains.values(), strict=True) if origins}
+    ui: dict[str, Any] = {"csp": csp, "permissions": {one: {} for one in permissions}, **more}
+    meta: Meta = {"ui": {name: value for name, value in ui.items() if value not in (None, {})}}
+
+    def read() -> ResourceContents:
+        """Read the interface; its file each time, so that a change is seen."""
+        from pathlib import Path
+
+        text = html if isinstance(html, str) else Path(html).read_text(encoding="utf-8")
+        return ResourceContents(uri=uri, text=text, mime_type=APP_TYPE, meta=meta)
+
+    name = options.pop("name", None) or uri.removeprefix(APP_SCHEME)
+    return ServedResource.from_function(read, uri, name=name, mime_type=APP_TYPE, meta=meta, **options)

@@ -102,6 +102,42 @@ Requirement = Literal["sampling", "sampling.tools", "sampling.context", "elicita
 AsTask = Literal["never", "allowed", "required", "later"]
 """When a call of a tool becomes a task."""
 
+
+class ToolOptions(checked_options.FeatureOptions, checked_options.AccessOptions, total=False):
+    """Options of a tool."""
+
+    description: str
+    """What the tool does, for models; by default the function's docstring."""
+    annotations: ToolAnnotations
+    """Hints to clients, for example that the tool only reads."""
+    output_schema: Mapping[str, Any]
+    """JSON Schema of the structured content; by default from the return annotation. Results are validated against
+    it."""
+    structured: bool
+    """``False``: return text only. ``True``: return structured content even for a plain string."""
+    timeout: float
+    """Seconds for one call, not counting time spent waiting for the client's answers."""
+    requires: Requirement
+    """A client capability that the tool needs; clients without it are not offered the tool."""
+    once: bool
+    """Never run one call twice. Where processes share keys, the call continues in another process only if the
+    ``state_store`` guarantees that it does not continue in both. For side effects that cannot be a step."""
+    task: AsTask
+    """When a call becomes a task, which outlives its request (extension, from 2026-07-28). ``"allowed"``: at once, if
+    the client declares the extension; ``"required"``: at once, and clients without it are refused; ``"later"``: when
+    the handler says so (``Context.go_on_as_task``). By default ``"never"``."""
+    confirm: Confirm
+    """What the user is asked before each call: a text with the names of arguments in braces, or a function of arguments
+    that returns it (``None``: no confirmation is needed). Where the user cannot be asked the call is refused."""
+
+    ui: str
+    """URI of the tool's interface, made by ``server.app``: hosts that know the extension show it beside the result
+    (``io.modelcontextprotocol/ui``). The result must say the same without it."""
+    visibility: Sequence[ToolUser]
+    """Who may call the tool: ``["app"]`` for the interface alone, which hosts then hide from models. By default both
+    ``"model"`` and ``"app"``."""
+
+
 _EXECUTIONS: Mapping[AsTask, wire.ToolExecution] = {
     "allowed": wire.ToolExecution(task_support="optional"),
     "required": wire.ToolExecution(task_support="required"),
@@ -219,89 +255,53 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         return await results.checked(value) if results.validates else results.convert(value)
 
     @classmethod
-    def from_function(
-        cls,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: ToolAnnotations | None = None,
-        icons: Sequence[Icon] | None = None,
-        meta: Meta | None = None,
-        output_schema: Mapping[str, Any] | None = None,
-        structured: bool | None = None,
-        timeout: float | None = None,
-        requires: Requirement | None = None,
-        inline: bool = False,
-        once: bool = False,
-        task: AsTask = "never",
-        confirm: Confirm | None = None,
-        ui: str | None = None,
-        visibility: Sequence[ToolUser] | None = None,
-        **access: Unpack[checked_options.AccessOptions],
-    ) -> ServedTool:
+    def from_function(cls, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> ServedTool:
         """Make a function a tool: schemas from its signature, texts from its docstring.
 
         Args:
             function: the function, plain or async.
-            name: name of the tool; by default the function's.
-            title: name for people.
-            description: what the tool does, for models; by default the function's docstring.
-            annotations: hints to clients, for example that the tool only reads.
-            icons: pictures that a client may show.
-            meta: the definition's ``_meta``.
-            output_schema: JSON Schema of the structured content, against which results are validated; by default it
-                comes from the return annotation.
-            structured: ``False`` returns text only, ``True`` structured content even for a plain string.
-            timeout: seconds for one call, not counting time spent waiting for the client's answers; no limit by
-                default.
-            requires: a client capability that the tool needs.
-            inline: run a function that is not async on the event loop: only for one that never blocks.
-            once: never run one call twice, see ``ToolOptions``.
-            task: when a call becomes a task, see ``ToolOptions``.
-            confirm: what the user is asked before each call, see ``ToolOptions``.
-            ui: URI of the tool's interface, see ``ToolOptions``.
-            visibility: who may call the tool, see ``ToolOptions``.
-            access: see ``AccessOptions``.
+            options: see ``ToolOptions``.
 
         Raises:
             ConfigError: the function cannot be a tool; the message names it and the parameter, and says what to do.
         """
-        signature = read_signature(function, noun="tool", name=name)
-        place = signature.place
-        given = _check_name(name or signature.name, place)
+        signature = read_signature(function, noun="tool", name=options.get("name"))
+        place, task, structured = signature.place, options.get("task", "never"), options.get("structured")
+        given = _check_name(options.get("name") or signature.name, place)
         arguments = Arguments(signature.parameters, place)
-        shape, validator, listed = _choose_output(signature, output_schema, structured)
+        shape, validator, listed = _choose_output(signature, options.get("output_schema"), structured)
+        annotations, meta = options.get("annotations"), options.get("meta")
         annotations = annotations and checked_options.read_annotations(annotations, ToolAnnotations, place)
+        ui, visibility = options.get("ui"), options.get("visibility")
         if ui is not None or visibility is not None:
             meta = checked_options.declare_ui(ui, visibility, meta, place)
         confirmation = None
-        if confirm is not None:
+        if (confirm := options.get("confirm")) is not None:
             confirmation = Confirmation(confirm, {each.name: each.default for each in signature.parameters}, place)
             annotations, meta = declare_confirmation(confirm, annotations, meta)
-        meta = checked_options.describe_access(meta, access, place) if access else meta
+        if options:
+            meta = checked_options.describe_access(meta, options, place, ToolOptions.__annotations__)
         bare = wire.Tool(
             name=given,
-            title=title,
-            description=description,
+            title=options.get("title"),
+            description=options.get("description"),
             input_schema={},
             output_schema=listed,
             annotations=annotations,
-            icons=icons,
+            icons=options.get("icons"),
             execution=_EXECUTIONS.get(task),
             meta=meta,
         )
         return cls(
             name=given,
-            function=UserFunction(function, signature, inline=inline),
+            function=UserFunction(function, signature, inline=options.get("inline", False)),
             read=arguments.decode,
             results=ResultConverter(place, shape=shape, validator=validator, structured=structured is not False),
             build=partial(_document_tool, bare, arguments, signature.docstring),
-            timeout=timeout,
-            requires=requires,
-            once=once,
-            access=access,
+            timeout=options.get("timeout"),
+            requires=options.get("requires"),
+            once=options.get("once", False),
+            access=options,
             task=task,
             confirmation=confirmation,
         )
