@@ -131,6 +131,8 @@ class Client:
         extension: Extension | None = None,
         **_unknown: Never,
     ) -> None:
+        from antiphon import __version__
+
         check_options("Client()", _unknown, Client.__init__)
         self.timeout, self._log_level = _check_seconds(timeout), log_level
         self._answers = Answers(
@@ -147,7 +149,8 @@ class Client:
         settings = LinkSettings(
             where=with_options(locate_target(target), headers, ssl, proxy, auth),
             allowed=choose_allowed_revisions(revision), answers=self._answers, limits=limits,
-            info=info or _this_library(), log_level=log_level, timeout=timeout, notices=self._notices,
+            info=info or common.Implementation(name="antiphon", version=__version__),
+            log_level=log_level, timeout=timeout, notices=self._notices,
             tools=known, errlog=errlog, inherit_env=inherit_env, wrap=wrap,
         )  # fmt: skip
         self._link = ServerLink(settings) if stack is None else LinkWithMiddleware(settings, stack)
@@ -718,9 +721,3 @@ async def _pass_request(
 
     result = await middleware.run(request, last)
     return passed[0].changed(result) if passed else Received.of(result)
-
-
-def _this_library() -> common.Implementation:
-    from antiphon import __version__
-
-    return common.Implementation(name="antiphon", version=__version__)

@@ -191,7 +191,7 @@ class Calls:
         """Make the requests of a call, and close it. ``answers``: answer its rounds here."""
         call, given_up = send.call, True
         try:
-            done = await (self._reporting(send) if call.answered else send)(params)
+            done = await (partial(self._send_and_report, send) if call.answered else send)(params)
             if answers and isinstance(done, InputRequiredResult):
                 done = await self._answer_rounds(done, params, send)
             given_up = False
@@ -206,24 +206,20 @@ class Calls:
             self.open.close(call, given_up=given_up)
 
     async def _answer_rounds(self, first: InputRequiredResult, params: RoundParams, send: Sending[R]) -> R:
-        inspect = self._inspector(send) if self.answers.on_round is not None else None
-        sent = self._reporting(send) if self.answers.reports else send
+        inspect = partial(self._inspect_round, send) if self.answers.on_round is not None else None
+        sent = partial(self._send_and_report, send) if self.answers.reports else send
         answer = self._answerer(send.call)
         return await loop.answer_rounds(first, params, sent, answer, self._limits, admit=self._admit, inspect=inspect)
 
-    def _reporting(self, send: Sending[R]) -> Callable[[RoundParams], Awaitable[R | InputRequiredResult]]:
-        """Return ``send``, extended by telling the answerers what became of their answers."""
-
-        async def send_and_report(params: RoundParams) -> R | InputRequiredResult:
-            try:
-                result = await send(params)
-            except tuple(_ENDS) as error:
-                self.report_answers(send.call, next(why for kind, why in _ENDS.items() if isinstance(error, kind)))
-                raise
-            self.report_answers(send.call, None)
-            return result
-
-        return send_and_report
+    async def _send_and_report(self, send: Sending[R], params: RoundParams) -> R | InputRequiredResult:
+        """Send a request, and tell the answerers what became of their answers."""
+        try:
+            result = await send(params)
+        except tuple(_ENDS) as error:
+            self.report_answers(send.call, next(why for kind, why in _ENDS.items() if isinstance(error, kind)))
+            raise
+        self.report_answers(send.call, None)
+        return result
 
     def report_answers(self, call: OpenCall, why: str | None) -> None:
         """Tell the answerers what became of the answers that a call has given."""
@@ -231,18 +227,18 @@ class Calls:
             self.answers.report(params, origin, why)
         call.answered.clear()
 
-    def _inspector(self, send: Sending[Any]) -> Callable[..., Awaitable[None]]:
-        """Return the function that shows each round to ``on_round``."""
-
-        async def inspect_round(
-            result: InputRequiredResult, asks: Mapping[str, loop.RoundAsk], this: Round, asked: int
-        ) -> None:
-            on_round = self.answers.on_round
-            outcome = on_round(self._pending(send, self._limits, result, asks, this.n, asked)) if on_round else None
-            if inspect.isawaitable(outcome):
-                await outcome
-
-        return inspect_round
+    async def _inspect_round(
+        self,
+        send: Sending[Any],
+        result: InputRequiredResult,
+        asks: Mapping[str, loop.RoundAsk],
+        this: Round,
+        asked: int,
+    ) -> None:
+        on_round = self.answers.on_round
+        outcome = on_round(self._pending(send, self._limits, result, asks, this.n, asked)) if on_round else None
+        if inspect.isawaitable(outcome):
+            await outcome
 
     async def ping(self, timeout: float | None) -> None:
         """See ``Client.ping``."""
