@@ -70,7 +70,11 @@ def make_watch(
     if over is not None:
         where["network.transport"] = over
     if url is not None:
-        where |= _describe_address(url)
+        # Without path and query, where secrets may be.
+        parts = urlsplit(url)
+        where["network.protocol.name"] = "websocket" if parts.scheme in ("ws", "wss") else "http"
+        where["server.address"] = parts.hostname or ""
+        where["server.port"] = parts.port or (443 if parts.scheme in ("https", "wss") else 80)
     return ConnectionWatch(telemetry, channel, where, knows)
 
 
@@ -172,17 +176,6 @@ class ConnectionWatch:
         inside = only.context if only is not None else None
         operation = self._telemetry.begin(title, kind, facts, carrier=carrier, inside=inside)
         return ReportedSpan(self._telemetry, operation, kind, labels)
-
-
-def _describe_address(url: str) -> Attributes:
-    """Return the address of a server without path and query, where secrets may be."""
-    parts = urlsplit(url)
-    is_safe = parts.scheme in ("https", "wss")
-    return {
-        "network.protocol.name": "websocket" if parts.scheme in ("ws", "wss") else "http",
-        "server.address": parts.hostname or "",
-        "server.port": parts.port or (443 if is_safe else 80),
-    }
 
 
 def _get_trace_context(meta: RequestMeta | None) -> dict[str, str]:

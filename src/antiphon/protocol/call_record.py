@@ -87,20 +87,18 @@ class Sent:
         self.progress: float | None = None
         for data in frames:
             try:
-                self._note_message(decode_envelope(data))
+                message = decode_envelope(data)
+                id, method = message.id, message.method
+                if id is UNSET or id is None:
+                    if method == "notifications/progress":
+                        self.progress = msgspec.json.decode(message.params, type=_Progress).progress
+                elif method is UNSET:
+                    self.answered.add(id)
+                else:
+                    self.asks.append(EarlierAsk(id, method, bytes(message.params)))
             except (PeerError, msgspec.DecodeError):
                 # A batch of replies, which is the last frame of its stream.
                 continue
-
-    def _note_message(self, message: Envelope) -> None:
-        id, method = message.id, message.method
-        if id is not UNSET and id is not None:
-            if method is UNSET:
-                self.answered.add(id)
-            else:
-                self.asks.append(EarlierAsk(id, method, bytes(message.params)))
-        elif method == "notifications/progress":
-            self.progress = msgspec.json.decode(message.params, type=_Progress).progress
 
 
 class EarlyReplies:

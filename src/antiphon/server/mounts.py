@@ -106,9 +106,9 @@ class Mount:
         includes = [
             here.tools.include_in(there.tools, server=here.name, rename=self._tool_name, make=self._tool),
             here.prompts.include_in(there.prompts, server=here.name, rename=self.name_of, make=self._prompt),
-            here.resources.include_in(there.resources, server=here.name, rename=_keep_uri, make=self._readable),
-            here.templates.include_in(there.templates, server=here.name, rename=_keep_uri, make=self._readable),
-            here.served_skills.include_in(there.served_skills, server=here.name, rename=_keep_uri, make=self._readable),
+            here.resources.include_in(there.resources, server=here.name, rename=str, make=self._readable),
+            here.templates.include_in(there.templates, server=here.name, rename=str, make=self._readable),
+            here.served_skills.include_in(there.served_skills, server=here.name, rename=str, make=self._readable),
         ]
 
         def include() -> None:
@@ -141,10 +141,6 @@ class Mount:
 
     def _readable(self, item: Any, uri: str) -> Any:
         return item.mounted(Via(self, uri))
-
-
-def _keep_uri(uri: str) -> str:
-    return uri
 
 
 class Mounts:

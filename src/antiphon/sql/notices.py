@@ -97,6 +97,9 @@ class ChannelNotices:
         def note_end(_driver: object) -> None:
             lost.set()
 
+        def say(connection: Connection) -> None:
+            connection.execute(select(func.pg_notify(self._channel, proof)))
+
         driver = self._driver = await connect(**self._options)
         try:
             driver.add_termination_listener(note_end)
@@ -105,7 +108,7 @@ class ChannelNotices:
                 proof = _PROOF + os.urandom(8).hex()
                 proofs.add(proof)
                 async with asyncio.timeout(_PROOF_WITHIN):
-                    await self._say(self._saying(proof))
+                    await self._say(say)
                     await proved.wait()
                 proofs.clear()
                 proved.clear()
@@ -118,12 +121,6 @@ class ChannelNotices:
         finally:
             self._driver = None
             driver.terminate()
-
-    def _saying(self, notice: str) -> Callable[[Connection], None]:
-        def say(connection: Connection) -> None:
-            connection.execute(select(func.pg_notify(self._channel, notice)))
-
-        return say
 
 
 LOOK = 0.02

@@ -131,11 +131,21 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
 
         def build() -> wire.Prompt:
             docs = read_docstring(signature.docstring)
+            described = arguments.describe(docs.arguments)["properties"]
+            listed = [
+                PromptArgument(
+                    name=each.wire_name,
+                    title=described[each.wire_name].get("title"),
+                    description=described[each.wire_name].get("description"),
+                    required=each.required,
+                )
+                for each in arguments.parameters
+            ]
             return wire.Prompt(
                 name=given,
                 title=options.get("title"),
                 description=docs.description if description is None else description,
-                arguments=_list_arguments(arguments, docs.arguments) or None,
+                arguments=listed or None,
                 icons=options.get("icons"),
                 meta=meta,
             )
@@ -148,20 +158,6 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
 
 def _list_items(value: Any) -> Sequence[Any]:
     return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else [value]
-
-
-def _list_arguments(arguments: Arguments, words: Mapping[str, str]) -> list[PromptArgument]:
-    """List the arguments as a prompt's definition does: with name and description, without types."""
-    properties = arguments.describe(words)["properties"]
-    return [
-        PromptArgument(
-            name=parameter.wire_name,
-            title=properties[parameter.wire_name].get("title"),
-            description=properties[parameter.wire_name].get("description"),
-            required=parameter.required,
-        )
-        for parameter in arguments.parameters
-    ]
 
 
 class _Completer:

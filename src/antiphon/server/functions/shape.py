@@ -137,7 +137,9 @@ def _without_alias(field: Any) -> Any:
 
 def describe_members(definitions: Mapping[str, dict[str, Any]], annotations: Iterable[Any]) -> None:
     """Add descriptions to members of these definitions that have none, from the classes they were made from."""
-    for kind in classes_of(annotations):
+    for kind in walk_types(annotations):
+        if not isinstance(kind, type) or get_args(kind) or not hasattr(kind, "__annotations__"):
+            continue
         definition = _find_definition(definitions, kind)
         said = _read_member_texts(kind) if definition is not None else {}
         for name, member in (definition or {}).get("properties", {}).items():
@@ -182,13 +184,6 @@ def _read_member_texts(kind: type) -> dict[str, str]:
         if text is not None:
             said[wire.get(name, name)] = text
     return said
-
-
-def classes_of(annotations: Iterable[Any]) -> Iterator[type]:
-    """Yield the classes with members that a type consists of, each once."""
-    for annotation in walk_types(annotations):
-        if isinstance(annotation, type) and get_args(annotation) == () and hasattr(annotation, "__annotations__"):
-            yield annotation
 
 
 def restore_order(schemas: Iterable[dict[str, Any]], annotations: Iterable[Any]) -> None:
