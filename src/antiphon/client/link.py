@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from types import CoroutineType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from msgspec import DecodeError, Raw, Struct
 
@@ -59,14 +59,6 @@ PROBE_TIMEOUT = 5.0
 """Seconds a server has to answer the probe, which a legacy one may ignore (2026-07-28 basic/transports/stdio)."""
 
 
-class Reopen(Protocol):
-    """Opens a new connection; ``oldest``: over the transport of the first revision, if the target has one."""
-
-    def __call__(self, *, oldest: bool = False) -> Awaitable[Peer]:
-        """Return the new connection; the old one is closed."""
-        ...
-
-
 def choose_allowed_revisions(choice: str) -> tuple[Revision, ...]:
     """Return the revisions that a client's ``revision=`` allows; raises ``ConfigError`` for an unknown one."""
     if choice == "auto":
@@ -79,14 +71,17 @@ def choose_allowed_revisions(choice: str) -> tuple[Revision, ...]:
 
 
 async def open_session(
-    peer: Peer, allowed: tuple[Revision, ...], again: Reopen, too_old: Callable[[PeerError], bool]
+    peer: Peer,
+    allowed: tuple[Revision, ...],
+    again: Callable[..., Awaitable[Peer]],
+    too_old: Callable[[PeerError], bool],
 ) -> Peer:
     """Determine the server's era, and open the session in it; returns the connection it is open on.
 
-    ``again`` opens a new connection: some legacy servers exit on the probe, some only speak the oldest transport,
-    which ``too_old`` recognises by their answer to ``initialize``. Raises ``ConfigError`` if the server speaks none
-    of the allowed revisions, ``RemoteProtocolError`` if its answer cannot be read or names a revision that we did
-    not propose, and ``PeerError`` if it refused.
+    ``again`` opens a new connection: some legacy servers exit on the probe, some only speak the oldest transport
+    (``oldest=True``), which ``too_old`` recognises by their answer to ``initialize``. Raises ``ConfigError`` if the
+    server speaks none of the allowed revisions, ``RemoteProtocolError`` if its answer cannot be read or names a
+    revision that we did not propose, and ``PeerError`` if it refused.
     """
     if any(one.modern for one in allowed):
         try:

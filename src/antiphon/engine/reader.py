@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from types import CoroutineType
-from typing import Any, Protocol, TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import Raw
 
@@ -169,20 +169,13 @@ Outcome = Wire | Raw | Later
 Handler = Callable[[Request, Any], "Outcome | CoroutineType[Any, Any, Outcome]"]
 
 
-class MessageHandler(Protocol):
-    """Handles a message; returns what is left to await."""
-
-    def __call__(self, event: Event, *, has_task: bool = False) -> Awaitable[None] | None:
-        """Handle an event. ``has_task``: the result is awaited in a task of its own."""
-
-
 class Reader:
     """Reads from one channel.
 
     Args:
         limit: bytes of the longest frame, for the error to a peer that sent a longer one.
         waiting: our requests; it is told of a reply that is handled on arrival.
-        take: called with each other message.
+        take: called with each other message, and ``has_task`` if what it returns is awaited in a task of its own.
         ended: awaited when the peer has ended.
         failed: called with errors of our own.
     """
@@ -209,7 +202,7 @@ class Reader:
         limit: int,
         *,
         waiting: WaitingRequests,
-        take: MessageHandler,
+        take: Callable[..., Awaitable[None] | None],
         ended: Callable[[], Awaitable[None]],
         failed: Callable[[Exception], object],
     ) -> None:

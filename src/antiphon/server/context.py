@@ -27,8 +27,8 @@ from antiphon.server.asks.tool_loop import (
     SampleOptions,
     SamplingTool,
     Toolbox,
+    TurnOptions,
     Turns,
-    one_step,
 )
 from antiphon.server.calls.call import HandlerCall
 from antiphon.server.core import Core
@@ -47,33 +47,6 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 _KEY = "idempotency_key"
-
-
-async def take_step(
-    call: HandlerCall, name: str, function: Callable[..., S | Awaitable[S]], *, secret: bool = False
-) -> S:
-    """Run a step, or return its recorded result. See ``Context.step``."""
-    if not callable(function):
-        raise ConfigError(
-            f"The step {name!r} was given a {type(function).__name__}: give the function itself, and not what its call "
-            f"returns, as in ctx.step({name!r}, send_mail)"
-        )
-
-    async def work(key: str) -> bytes:
-        wants_key = False
-        # Functions written in C may have no signature.
-        with contextlib.suppress(ValueError):
-            wants_key = _KEY in inspect.signature(function).parameters
-        value = function(**{_KEY: key}) if wants_key else function()
-        if inspect.isawaitable(value):
-            value = await value
-        try:
-            return encode_value(value)
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise ConfigError(f"The step {name!r} returned what JSON cannot carry: {error}") from None
-
-    data = await call.step(name, work, secret=secret)
-    return cast("S", _decode_value(name, function, data))
 
 
 def _decode_value(name: str, function: Callable[..., Any], data: bytes) -> Any:
@@ -249,7 +222,24 @@ class Context(_WithState[StateT]):
         Raises:
             What ``sample`` raises.
         """
-        return await one_step(self, self._call, self._core, messages, execute_tools, options)
+        tools = options.pop("tools", None)
+        concurrency = options.pop("tool_concurrency", TOOL_CONCURRENCY)
+        toolbox = Toolbox(tools, self, concurrency) if tools else None
+        turns = Turns(
+            self._call,
+            self._core,
+            fallback=options.pop("fallback", True),
+            key=options.pop("key", None),
+            timeout=options.pop("timeout", None),
+        )
+        # The remaining options are those of the request itself.
+        request = cast("TurnOptions", options)
+        params = sampling_params(messages, tools=toolbox.definitions if toolbox is not None else None, **request)
+        turn = await turns.ask(params)
+        if toolbox is None or not toolbox.runs or not turn.uses or not execute_tools:
+            return turns.sample(turn)
+        following = await turns.serve(turn, toolbox)
+        return turns.sample(turn, messages=following.messages)
 
     @overload
     async def elicit(
@@ -355,7 +345,26 @@ class Context(_WithState[StateT]):
             CallAbandoned: this copy of the call has ended; another process may have continued it.
             ConfigError: JSON cannot carry the result.
         """
-        return await take_step(self._call, name, function, secret=secret)
+        if not callable(function):
+            raise ConfigError(
+                f"The step {name!r} was given a {type(function).__name__}: give the function itself, and not what its "
+                f"call returns, as in ctx.step({name!r}, send_mail)"
+            )
+
+        async def work(key: str) -> bytes:
+            wants_key = False
+            # Functions written in C may have no signature.
+            with contextlib.suppress(ValueError):
+                wants_key = _KEY in inspect.signature(function).parameters
+            value = function(**{_KEY: key}) if wants_key else function()
+            if inspect.isawaitable(value):
+                value = await value
+            try:
+                return encode_value(value)
+            except (TypeError, ValueError, msgspec.MsgspecError) as error:
+                raise ConfigError(f"The step {name!r} returned what JSON cannot carry: {error}") from None
+
+        return _decode_value(name, function, await self._call.step(name, work, secret=secret))
 
     async def go_on_as_task(self, *, required: bool = False) -> bool:
         """Let the call go on as a task: the client gets a handle now, and the handler goes on without the request.

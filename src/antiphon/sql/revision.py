@@ -2,7 +2,7 @@
 
 Each set has one row with its revision, and the oldest revision whose code may work with it. A release that only adds
 what older code may ignore (a table, an index) raises the revision; one that adds what older code must not ignore raises
-both. Also the time and the inserts of both databases, as statements on such tables need them.
+both. Also the time of both databases, as statements on such tables need it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from typing import NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from antiphon.errors import ConfigError
 
@@ -105,11 +104,6 @@ class TableSet(NamedTuple):
                 "use another database"
             )
         return found.revision
-
-
-def insert_into(connection: sa.Connection, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
-    """Begin an insert that can also overwrite, which each database writes in its own way."""
-    return (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
 
 
 def time_of(connection: sa.Connection, at: float | None = None) -> sa.ColumnElement[float]:

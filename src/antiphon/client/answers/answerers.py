@@ -144,7 +144,7 @@ class Answers:
         """Middleware around every answer."""
         self.timeout = timeout
         """Seconds an answerer may take; ``None`` for no limit."""
-        self.reports = _find_end_reporter(sampling) is not None or _find_end_reporter(elicitation) is not None
+        self.reports = any(_find_method(each, "handed_over") is not None for each in (sampling, elicitation))
         """Whether an answerer wants to know what becomes of its answers, as a ``Host`` does."""
         self._reports: set[asyncio.Future[None]] = set()
         self._aside: OrderedDict[tuple[str, int], Mapping[str, PutAside]] = OrderedDict()
@@ -238,7 +238,7 @@ class Answers:
 
     def report_to(self, decider: object, origin: Origin, why: str | None = None) -> None:
         """Tell ``decider``, a ``Host`` for example, what became of its answer. Does not wait for it."""
-        told = _find_end_reporter(decider)
+        told = _find_method(decider, "handed_over")
         recording = None if told is None else told(origin, why)
         if recording is not None:
             task = asyncio.ensure_future(recording)
@@ -324,11 +324,6 @@ class Answers:
         """Replace the roots that are offered from now on."""
         _check_roots(roots)
         self._roots = roots
-
-
-def _find_end_reporter(answerer: object) -> Callable[[Origin, str | None], Awaitable[None] | None] | None:
-    """Return the function that reports the end of an answer to an answerer, if it has one."""
-    return _find_method(answerer, "handed_over")
 
 
 def _find_method(answerer: object, name: str) -> Any:

@@ -25,8 +25,7 @@ from antiphon.host.store.tables import (
     reviews_head,
     run_entries,
 )
-from antiphon.sql.prepared import Prepared
-from antiphon.sql.revision import insert_into
+from antiphon.sql.prepared import Prepared, begin_upsert
 
 CHANNEL = "antiphon_reviews"
 """The PostgreSQL channel for notices of changes. The payload is the id of the question; empty if several changed."""
@@ -367,8 +366,8 @@ def list_run_entries(connection: Connection, run: str) -> list[str]:
 
 def add_run_entry(connection: Connection, run: str, at: int, body: str) -> bool:
     """Record a step of a run. Returns false if there is one with this number."""
-    adding = insert_into(connection, run_entries).values(run=run, at=at, body=body).on_conflict_do_nothing()
-    return connection.execute(adding).rowcount == 1
+    adding = begin_upsert(connection.dialect.name, run_entries).values(run=run, at=at, body=body)
+    return connection.execute(adding.on_conflict_do_nothing()).rowcount == 1
 
 
 def forget_run(connection: Connection, run: str) -> None:

@@ -15,7 +15,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict
 
 import msgspec
 from msgspec import Raw, Struct
@@ -34,7 +34,7 @@ from antiphon.errors import (
 from antiphon.json_schema.validator import MismatchError, SchemaMismatch, suggest_name
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.server_offer import may_include_context
-from antiphon.server.asks.sample import Messages, Preferences, Sample, sampling_params
+from antiphon.server.asks.sample import Preferences, Sample
 from antiphon.server.calls.call import HandlerCall, within
 from antiphon.server.core import Core, Fallback
 from antiphon.server.features.tools import ServedTool
@@ -339,30 +339,6 @@ class Turns(Struct, eq=False):
     ) -> Sample[Any]:
         """Make the author's result; ``messages`` if the conversation continued after the turn."""
         return Sample(messages or turn.messages, turn.answer, value, turns=self.count, by=self.by)
-
-
-async def one_step(
-    context: object, call: HandlerCall, core: Core, messages: Messages, execute_tools: bool, options: SampleOptions
-) -> Sample[None]:
-    """Do the work of ``ctx.sample_step``."""
-    tools = options.pop("tools", None)
-    concurrency = options.pop("tool_concurrency", TOOL_CONCURRENCY)
-    toolbox = Toolbox(tools, context, concurrency) if tools else None
-    turns = Turns(
-        call,
-        core,
-        fallback=options.pop("fallback", True),
-        key=options.pop("key", None),
-        timeout=options.pop("timeout", None),
-    )
-    # The remaining options are those of the request itself.
-    request = cast("TurnOptions", options)
-    params = sampling_params(messages, tools=toolbox.definitions if toolbox is not None else None, **request)
-    turn = await turns.ask(params)
-    if toolbox is None or not toolbox.runs or not turn.uses or not execute_tools:
-        return turns.sample(turn)
-    following = await turns.serve(turn, toolbox)
-    return turns.sample(turn, messages=following.messages)
 
 
 _FENCE = "```"

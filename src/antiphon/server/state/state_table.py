@@ -8,7 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from antiphon.server.state.state_store import weigh_entry
-from antiphon.sql.revision import TableSet, insert_into, time_of
+from antiphon.sql.prepared import begin_upsert
+from antiphon.sql.revision import TableSet, time_of
 
 metadata = sa.MetaData()
 
@@ -76,7 +77,7 @@ def _insert(
 ) -> bool:
     """Insert a row, or overwrite an existing one if allowed. Returns whether the value is stored."""
     row = {"key": key, "value": value, "size": weigh_entry(key, value), "until": time_of(connection, at) + ttl}
-    inserted = insert_into(connection, states).values(row)
+    inserted = begin_upsert(connection.dialect.name, states).values(row)
     new = {name: inserted.excluded[name] for name in ("value", "size", "until")}
     # RETURNING, because the row count is not reliable for such a statement.
     stored = inserted.on_conflict_do_update(index_elements=[states.c.key], set_=new, where=where).returning(

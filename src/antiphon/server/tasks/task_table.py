@@ -10,7 +10,8 @@ import msgspec
 import sqlalchemy as sa
 
 from antiphon.server.tasks.task_store import StoredTask, TaskNotice, TaskRoom, bytes_of
-from antiphon.sql.revision import TableSet, insert_into, time_of
+from antiphon.sql.prepared import begin_upsert
+from antiphon.sql.revision import TableSet, time_of
 
 CHANNEL = "antiphon_server_tasks"
 """PostgreSQL's channel of notifications about tasks: each is a ``TaskNotice`` as JSON."""
@@ -86,7 +87,7 @@ def add(connection: sa.Connection, task: StoredTask, entries: Mapping[str, bytes
 
 def _count(connection: sa.Connection, owner: str, tasks: int, size: int) -> None:
     """Add to the totals of an owner."""
-    new = insert_into(connection, _totals).values(owner=owner, tasks=tasks, bytes=size)
+    new = begin_upsert(connection.dialect.name, _totals).values(owner=owner, tasks=tasks, bytes=size)
     more = {"tasks": _totals.c.tasks + new.excluded.tasks, "bytes": _totals.c.bytes + new.excluded.bytes}
     connection.execute(new.on_conflict_do_update(index_elements=["owner"], set_=more))
 
@@ -142,7 +143,9 @@ def write(
     if task.is_over:
         connection.execute(sa.delete(_entries).where(_entries.c.task == task.id))
     elif new:
-        connection.execute(insert_into(connection, _entries).on_conflict_do_nothing(), _make_rows(task, new))
+        connection.execute(
+            begin_upsert(connection.dialect.name, _entries).on_conflict_do_nothing(), _make_rows(task, new)
+        )
     if tell and connection.dialect.name == "postgresql":
         # "NOTIFY ... does not actually deliver until and unless the transaction is committed."
         told = msgspec.json.encode(TaskNotice.of(task)).decode()
