@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from antiphon.errors import AntiphonError, ConfigError, TooCostly, ToolError
 from antiphon.json_schema.validator import MismatchError, SchemaValidator
 from antiphon.server.features import checked_options
+from antiphon.server.features.checked_options import AccessOptions, FeatureOptions
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.function import UserFunction, holds_context
 from antiphon.server.functions.results import ResultConverter, output_shape, text_result
@@ -103,7 +104,7 @@ AsTask = Literal["never", "allowed", "required", "later"]
 """When a call of a tool becomes a task."""
 
 
-class ToolOptions(checked_options.FeatureOptions, checked_options.AccessOptions, total=False):
+class ToolOptions(FeatureOptions, AccessOptions, total=False):
     """Options of a tool."""
 
     description: str
@@ -174,7 +175,7 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         arguments: SchemaValidator | None = None,
         task: AsTask = "never",
         confirmation: Confirmation | None = None,
-        access: checked_options.AccessOptions,
+        access: AccessOptions,
     ) -> None:
         if task not in get_args(AsTask):
             raise ConfigError(f"tool {name!r}: task= is one of {', '.join(get_args(AsTask))}, not {task!r}")
@@ -372,7 +373,7 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         lazy: bool = False,
         task: AsTask = "never",
         confirm: Confirm | None = None,
-        **access: Unpack[checked_options.AccessOptions],
+        **access: Unpack[AccessOptions],
     ) -> ServedTool:
         """Make a tool from a definition, which is listed unchanged, and a handler.
 
