@@ -10,7 +10,7 @@ from msgspec import Raw, json
 from antiphon import Client
 from antiphon.errors import InvalidParams, MethodNotFound
 from antiphon.gateway import Gateway
-from antiphon.gateway.extensions import choose_server, list_addressed_servers
+from antiphon.gateway.group import choose_server, list_addressed_servers
 from antiphon.gateway.offer import UpstreamOffer
 from antiphon.gateway.server_catalogue import Exposure, ServerCatalogue
 from antiphon.types import Tool

@@ -98,7 +98,7 @@ async def test_the_refusal_of_a_server_is_passed_on():
 
 async def test_subscriptions_of_all_clients_together_are_bounded(monkeypatch: pytest.MonkeyPatch):
     """What is subscribed to already costs nothing more."""
-    monkeypatch.setattr("antiphon.gateway.held_subscriptions.MAX_WATCHED", 1)
+    monkeypatch.setattr("antiphon.gateway.group.MAX_WATCHED", 1)
     behind = watched(ERAS[1])
     gateway = Gateway({"in": behind}, host())
     async with (

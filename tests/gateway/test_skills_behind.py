@@ -11,7 +11,7 @@ import pytest
 from antiphon import Client, Server
 from antiphon.errors import InternalError, InvalidParams, Rejected, SkillInvalid
 from antiphon.gateway import Gateway
-from antiphon.gateway.skills_behind import make_outer_uri, split_outer_uri
+from antiphon.gateway.offer import make_outer_uri, split_outer_uri
 from antiphon.host import Approve, Deny, Host, Policy, Rule, Scripted
 from antiphon.host.pipeline.tool_consent import MAX_TEXT
 from antiphon.host.review.review import digest

@@ -8,8 +8,10 @@ together, and a server can ask even if the client cannot answer.
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import Any, Unpack, get_args
@@ -18,19 +20,20 @@ from weakref import WeakKeyDictionary
 from msgspec import structs
 
 from antiphon.auth.client.oauth import Auth
-from antiphon.client.connection.targets import Serves, Target, describe_location
+from antiphon.client.connection.targets import Serves, Target, describe_location, locate_target
 from antiphon.errors import ConfigError, InternalError
-from antiphon.gateway.extensions import without_ours
 from antiphon.gateway.group import PrincipalGroup
 from antiphon.gateway.names import ALL, Filters, NameSettings, Style, UriOwners
-from antiphon.gateway.overview import ShownServers
-from antiphon.gateway.relayed_asks import Answerers, Clients, by_client, by_host
+from antiphon.gateway.relayed_asks import Answerers, Clients, by_client, by_host, without_ours
 from antiphon.gateway.served_requests import SERVED, SUBSCRIBED, examine_list, pass_on
-from antiphon.gateway.server_catalogue import Exposure
+from antiphon.gateway.server_catalogue import Exposure, ServerCatalogue
 from antiphon.gateway.terms import Answered, ElicitsIn, RunOptions, terms_of
+from antiphon.gateway.upstream import Upstream
 from antiphon.host.config.settings import QUICK_CANCEL
 from antiphon.host.host import Host
-from antiphon.host.review.definitions import ShownServer
+from antiphon.host.review.definitions import ShownServer, ShownTool
+from antiphon.host.review_page import PageReviewer
+from antiphon.host.store.memory_store import MemoryStore
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.app import Server
 from antiphon.server.as_tools import PromptsAsTools, ResourcesAsTools
@@ -38,14 +41,92 @@ from antiphon.server.server_middleware import CallNext, ServerRequest
 from antiphon.server.serving.network import ServeOptions
 from antiphon.transports.stdio.guardian import GUARDIAN
 from antiphon.transports.stdio.reaper import REAPER
+from antiphon.wire.apps import find_app_uri, list_app_origins
 from antiphon.wire.common import GATEWAY, ClientCapabilities
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
+from antiphon.wire.origin import describe_target
 from antiphon.wire.skills import DIRECTORY_READ, SKILLS
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
+
+log = logging.getLogger("antiphon.gateway")
+
+
+class ShownServers:
+    """Implements ``host.review.definitions.Servers`` for the groups of a gateway; ``host`` is ``None`` without one."""
+
+    def __init__(self, host: Host | None, exposure: Exposure, groups: Callable[[], Iterable[PrincipalGroup]]) -> None:
+        # Without a host nothing is stored: what is switched off stays hidden until the gateway ends.
+        self._store = MemoryStore() if host is None else host.store
+        self._exposure = exposure
+        self._groups = groups
+        if host is not None and isinstance(host.reviewer, PageReviewer):
+            host.reviewer.servers = self
+
+    async def recall(self) -> None:
+        """Hide the tools that were switched off before."""
+        try:
+            rows = await self._store.definitions()
+        except Exception as error:
+            # Such tools are only shown by mistake: the host reads the store itself, and refuses their calls.
+            log.warning("the tools that are switched off are not known: %s", type(error).__name__)
+            return
+        self._hide(frozenset((row.identity, row.tool) for row in rows if row.off is not None))
+
+    @property
+    def upstreams(self) -> Sequence[ShownServer]:
+        """See ``Servers.upstreams``: one entry for each server of each group."""
+        return [
+            self._server(upstream, group.catalogue) for group in self._groups() for upstream in group.upstreams.values()
+        ]
+
+    async def switch_tool(self, identity: str, tool: str, *, on: bool, by: str | None) -> None:
+        """See ``Servers.switch_tool``. Other processes refuse the tool at once, but hide it only when they start."""
+        await self._store.switch_tool(identity, tool, off=None if on else time.time(), by=by)
+        key = {(identity, tool)}
+        self._hide(self._exposure.off - key if on else self._exposure.off | key)
+
+    def _hide(self, off: frozenset[tuple[str, str]]) -> None:
+        if off != self._exposure.off:
+            self._exposure.off = off
+            for group in self._groups():
+                group.renew("tools")
+
+    def _server(self, upstream: Upstream, catalogue: ServerCatalogue) -> ShownServer:
+        called = catalogue.names_of(upstream.name)
+        try:
+            target = describe_target(describe_location(locate_target(upstream.target)))
+        except ConfigError:
+            target = upstream.name
+        off = self._exposure.off
+        return ShownServer(
+            name=upstream.name,
+            identity=upstream.identity,
+            target=target,
+            state=upstream.state,
+            since=upstream.since,
+            process=upstream.process if upstream.state in ("starting", "running") else None,
+            # Only the first line: the others repeat the end of the standard error.
+            error=upstream.error.partition("\n")[0] if upstream.error else None,
+            heard=tuple(upstream.heard),
+            tools=tuple(
+                ShownTool(
+                    tool=tool,
+                    called=called.get(tool.name),
+                    is_off=(upstream.identity, tool.name) in off,
+                    origins=list_app_origins(find_app_uri(tool), upstream.offer.resources),
+                )
+                for tool in upstream.offer.tools
+            ),
+            conflicts=(
+                *(str(one) for one in catalogue.conflicts if one.second.server == upstream.name),
+                *(str(one) for one in catalogue.overlaps if one.first.server == upstream.name),
+            ),
+        )
+
 
 Reloads = Callable[[], AsyncIterator[Mapping[str, Target]]]
 """Yields all servers again whenever they have changed."""

@@ -2,39 +2,222 @@
 
 No process of a server is shared by two principals. If asks are relayed, clients with different capabilities have
 different groups as well, because the capabilities of the client are declared to the servers.
+
+Messages of extensions are passed on without knowing the extension: a method names neither the extension nor the server,
+so a request goes to the server that declares an extension with the method's name; if there are several, to the one with
+the tool, prompt or resource that the request names. A resource is subscribed to once for all clients, as long as any
+subscribes, in the form of the server's era (2025-11-25 server/resources; 2026-07-28 basic/patterns/subscriptions).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from msgspec import Raw, structs
 
-from antiphon.client.connection.targets import Target
-from antiphon.errors import InvalidParams, ResourceNotFound
-from antiphon.gateway.extensions import (
-    Spoken,
-    choose_server,
-    find_server_extensions,
-    list_addressed_servers,
-    note_request,
-    without_ours,
+from antiphon.client.connection.targets import Target, describe_location, locate_target
+from antiphon.client.requests.request_calls import loose_origin
+from antiphon.errors import (
+    AntiphonError,
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    PeerError,
+    ResourceNotFound,
 )
-from antiphon.gateway.held_subscriptions import Watches
 from antiphon.gateway.offer import KINDS, Kind, UpstreamOffer
-from antiphon.gateway.relayed_asks import Answerers, Clients
+from antiphon.gateway.relayed_asks import Answerers, Clients, without_ours
 from antiphon.gateway.server_catalogue import Exposure, Noun, ServerCatalogue, ServerItem
 from antiphon.gateway.tasks_behind import TasksBehind
 from antiphon.gateway.terms import GatewayTerms
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
+from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
 
+MAX_WATCHED = 1_000
+"""Most resources that are subscribed to for the clients of one group; as many as one client may subscribe to."""
+
+_AGAIN = 5.0
+"""Seconds until the gateway subscribes again after a server has ended, or has ended the subscription."""
+
+
+class _Watch:
+    """The subscription to one resource."""
+
+    def __init__(self, task: asyncio.Task[None], begun: asyncio.Future[None]) -> None:
+        self.task = task
+        self.begun = begun
+        self.holds = 0
+        """Number of requests that are about to subscribe to it."""
+
+
+class Watches:
+    """The resources that the clients of one group subscribe to.
+
+    ``find``: returns the server that a resource is read from; raises ``ResourceNotFound``. ``told``: called with the
+    URI of a resource that has changed.
+    """
+
+    def __init__(self, find: Callable[[str], Awaitable[Upstream]], told: Callable[[str], object]) -> None:
+        self._find = find
+        self._told = told
+        self._watches: dict[str, _Watch] = {}
+
+    @property
+    def uris(self) -> Collection[str]:
+        """The URIs of the resources that are subscribed to."""
+        return self._watches.keys()
+
+    @asynccontextmanager
+    async def hold_subscription(self, uri: str) -> AsyncGenerator[None]:
+        """Subscribe to a resource, and keep the subscription until a client's request for it is served.
+
+        Raises:
+            ResourceNotFound: no server has it.
+            InvalidRequest: too many resources are subscribed to.
+            PeerError: its server refused, or cannot be used.
+        """
+        watch = self._watches.get(uri)
+        if watch is None:
+            if len(self._watches) >= MAX_WATCHED:
+                raise InvalidRequest(f"Too many subscriptions: {MAX_WATCHED} are allowed")
+            await self._find(uri)
+            watch = self._watches.get(uri) or self._begin(uri)
+        watch.holds += 1
+        try:
+            await asyncio.shield(watch.begun)
+            yield
+        except UpstreamUnavailable as error:
+            raise InternalError(str(error)) from None
+        except PeerError as error:
+            raise PeerError(error.message, code=error.code, data=error.data) if error.remote else error from None
+        finally:
+            watch.holds -= 1
+
+    def keep(self, uris: Collection[str]) -> None:
+        """End the subscriptions to all resources but these."""
+        for uri, watch in list(self._watches.items()):
+            if uri not in uris and not watch.holds:
+                del self._watches[uri]
+                watch.task.cancel()
+
+    async def close(self) -> None:
+        """End all subscriptions."""
+        tasks = [watch.task for watch in self._watches.values()]
+        self._watches.clear()
+        await end_tasks(*tasks)
+
+    def _begin(self, uri: str) -> _Watch:
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Future[None] = loop.create_future()
+        watch = self._watches[uri] = _Watch(loop.create_task(self._watch(uri, begun)), begun)
+        watch.task.add_done_callback(lambda _task: self._drop_watch(uri, watch))
+        return watch
+
+    def _drop_watch(self, uri: str, watch: _Watch) -> None:
+        if self._watches.get(uri) is watch:
+            del self._watches[uri]
+        if not watch.begun.done():
+            watch.begun.cancel()
+        elif not watch.begun.cancelled():
+            # Retrieve the error, so that asyncio does not report it if nobody waits any more.
+            watch.begun.exception()
+
+    async def _watch(self, uri: str, begun: asyncio.Future[None]) -> None:
+        while True:
+            try:
+                await self._listen(uri, begun)
+            except AntiphonError as error:
+                if not begun.done():
+                    begun.set_exception(error)
+                    return
+            await asyncio.sleep(_AGAIN)
+
+    async def _listen(self, uri: str, begun: asyncio.Future[None]) -> None:
+        server = await self._find(uri)
+        async with server.running() as client, client.listen(uris=[uri]) as changes:
+            if uri not in (changes.honoured.resource_subscriptions or ()):
+                raise InvalidRequest(f"The server {server.name!r} reports no changes of {uri}")
+            if begun.done():
+                # It may have changed while there was no subscription.
+                self._told(uri)
+            else:
+                begun.set_result(None)
+            async for _ in changes:
+                self._told(uri)
+
+
 log = logging.getLogger("antiphon.gateway")
+
+Spoken = Mapping[str, Sequence[str]]
+"""The extensions that each server declares, by the name of the server."""
+
+
+def find_server_extensions(server: str, extensions: Mapping[str, Any], experimental: Mapping[str, Any]) -> Spoken:
+    """Return a server with the extensions that it declares; an empty mapping if it declares none."""
+    names = [*(without_ours(extensions) or ()), *experimental]
+    return {server: names} if names else {}
+
+
+def list_addressed_servers(method: str, spoken: Spoken) -> list[str]:
+    """Return the servers a message may be for: those whose extension has its name, else all that declare any."""
+    by_name = [server for server, names in spoken.items() if any(_fits_extension(method, name) for name in names)]
+    return by_name or list(spoken)
+
+
+def _fits_extension(method: str, extension: str) -> bool:
+    """Return whether a method has the name of an extension: ``com.example/maps`` has ``maps/find``."""
+    plain = method.removeprefix("notifications/")
+    return any(
+        plain == name or plain.startswith((f"{name}/", f"{name}."))
+        for name in (extension, extension.rpartition("/")[2])
+    )
+
+
+def choose_server(method: str, params: Raw, spoken: Spoken, catalogue: ServerCatalogue) -> tuple[str, Raw]:
+    """Return the server that a request is for, and its params in the names of that server.
+
+    Raises ``MethodNotFound`` if no server declares an extension, and ``InvalidParams`` if several do, and the params
+    name no tool, prompt or resource of any of them.
+    """
+    servers = list_addressed_servers(method, spoken)
+    if not servers:
+        raise MethodNotFound(f"Method not found: {method}: no server here declares an extension")
+    members = decode_wire(params, dict[str, Raw])
+    named = _decode_text(members.get("name"))
+    owned = catalogue.find("tool", named) or catalogue.find("prompt", named) if named is not None else None
+    if owned is not None and owned.server in servers:
+        return owned.server, Raw(encode_value({**members, "name": owned.name}))
+    uri = _decode_text(members.get("uri"))
+    reader = catalogue.reader(uri) if uri is not None else None
+    if reader in servers:
+        return reader, params
+    if len(servers) > 1:
+        several = " and ".join(map(repr, sorted(servers)[:10]))
+        raise InvalidParams(f"{method} may be for {several}: name a tool, a prompt or a resource of one of them")
+    return servers[0], params
+
+
+def _decode_text(member: Raw | None) -> str | None:
+    value = decode_wire(member, object) if member is not None else None
+    return value if isinstance(value, str) else None
+
+
+async def note_request(terms: GatewayTerms, target: Any, method: str) -> None:
+    """Record a request before it is passed on. The client may make any request of an extension: nobody is asked."""
+    log.info("%s is passed on", method)
+    if terms.host is not None:
+        await terms.host.audit.record(
+            loose_origin(describe_location(locate_target(target))), method, "answered", "passed-on"
+        )
+
 
 CALL_PATIENCE = 10.0
 """Seconds that a call waits for servers that were never listed, if no other server has its tool, prompt or resource."""

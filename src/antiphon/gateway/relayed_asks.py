@@ -9,7 +9,7 @@ import asyncio
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.client.client import Client
-from antiphon.errors import LocalProtocolError, MissingCapability, NotInRevision, PeerError, Rejected
+from antiphon.errors import LocalProtocolError, MethodNotFound, MissingCapability, NotInRevision, PeerError, Rejected
 from antiphon.gateway.terms import ElicitsIn
 from antiphon.host.config.settings import QUICK_CANCEL
 from antiphon.host.host import Host
@@ -34,9 +34,12 @@ from antiphon.wire.common import ClientCapabilities, Implementation
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.lossless import Received
+from antiphon.wire.methods import METHODS
 from antiphon.wire.origin import Origin
 from antiphon.wire.revisions import find_revision
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.skills import SKILLS
+from antiphon.wire.task import TASKS
 
 Version = tuple[int, ...]
 
@@ -424,6 +427,47 @@ class LogsPassedOn:
     async def forward(self, message: Received) -> None:
         """Pass a message on to the client whose request is open."""
         await self._requests.log(message)
+
+
+class PassesOn:
+    """Passes messages of extensions from one server on to the clients. See ``client.Extension``."""
+
+    def __init__(self, answerers: Answerers) -> None:
+        self._requests = answerers.open
+        declared = answerers.declared
+        self.capabilities = ClientCapabilities(
+            extensions=without_ours(declared.extensions), experimental=declared.experimental
+        )
+        """The client's extensions, if asks are relayed to it."""
+
+    async def requested(self, method: str, params: Received, origin: Origin) -> Received:
+        """Have the client answer whose request this belongs to, if it declares an extension."""
+        request = self._requests.owner(origin)
+        offered = ClientCapabilities() if request is None else request.ctx.request.capabilities
+        if request is None or not (without_ours(offered.extensions) or offered.experimental):
+            raise MethodNotFound(f"Method not found: {method}")
+        try:
+            return await request.forward(method, params)
+        except NotInRevision:
+            raise MethodNotFound(f"Method not found: {method}: the client's revision has no such requests") from None
+
+    def notified(self, method: str, params: Received) -> object:
+        """Pass a notification on to the clients with open requests, or to all clients if no request is open."""
+        if method in METHODS:
+            # The end of a URL elicitation is reported at any time, mostly after the call that asked for it.
+            return self._requests.clients.tell(method, params)
+        return self._requests.notify(method, params)
+
+
+def without_ours(extensions: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the extensions that this library does not implement; ``None`` if there are none."""
+    return {name: value for name, value in (extensions or {}).items() if name not in (TASKS, SKILLS)} or None
+
+
+def choose_extensions(client: Mapping[str, Any] | None, *, tasks: bool) -> dict[str, Any] | None:
+    """Return the extensions to declare in a request for a client. ``tasks``: whether the call may become a task."""
+    declared = without_ours(client)
+    return {**(declared or {}), TASKS: {}} if tasks else declared
 
 
 def _no_call() -> Rejected:

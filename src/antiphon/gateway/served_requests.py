@@ -21,11 +21,10 @@ from antiphon.client.client import Client, OnProgress
 from antiphon.client.connection.targets import describe_location, locate_target
 from antiphon.client.remote_skill import RemoteSkill
 from antiphon.client.requests.request_calls import loose_origin
-from antiphon.gateway.extensions import choose_extensions
-from antiphon.gateway.group import PrincipalGroup
-from antiphon.gateway.held_subscriptions import MAX_WATCHED
+from antiphon.gateway.group import MAX_WATCHED, PrincipalGroup
+from antiphon.gateway.offer import make_outer_uri, rewrite_entry
+from antiphon.gateway.relayed_asks import choose_extensions
 from antiphon.gateway.server_catalogue import ServerCatalogue, ServerItem
-from antiphon.gateway.skills_behind import make_outer_uri, rewrite_entry
 from antiphon.gateway.tasks_behind import OwnedTask
 from antiphon.gateway.terms import ANSWER_WITHIN
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable

@@ -25,8 +25,7 @@ from antiphon.gateway.names import (
     mark_name,
     server_names,
 )
-from antiphon.gateway.offer import Definition, UpstreamOffer, place_of
-from antiphon.gateway.skills_behind import make_outer_uri, rewrite_entry, split_outer_uri
+from antiphon.gateway.offer import Definition, UpstreamOffer, make_outer_uri, place_of, rewrite_entry, split_outer_uri
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.wire.apps import find_app_uri
 from antiphon.wire.common import LEFT_OUT

@@ -27,10 +27,8 @@ from antiphon.errors import (
     MethodNotFound,
     RemoteProtocolError,
 )
-from antiphon.gateway.extensions import PassesOn
-from antiphon.gateway.offer import KINDS, KeptOffer, Kind, UpstreamOffer, fetch_offer, list_changes
-from antiphon.gateway.relayed_asks import Answerers, During, LogsPassedOn
-from antiphon.gateway.skills_behind import HeldSkills
+from antiphon.gateway.offer import KINDS, HeldSkills, KeptOffer, Kind, UpstreamOffer, fetch_offer, list_changes
+from antiphon.gateway.relayed_asks import Answerers, During, LogsPassedOn, PassesOn
 from antiphon.gateway.terms import Full, GatewayTerms, ProcessPlace
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.server_middleware import ServerRequest

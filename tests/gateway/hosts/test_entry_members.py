@@ -10,8 +10,7 @@ import pytest
 
 from antiphon.client.connection.server_files import ServerEntry, read_servers
 from antiphon.errors import ConfigError
-from antiphon.gateway.hosts.entry_members import MEMBERS, translate_entry
-from antiphon.gateway.hosts.installation import KNOWN
+from antiphon.gateway.hosts.installation import KNOWN, MEMBERS, translate_entry
 from antiphon.gateway.names import Filters
 
 DOCUMENTED = {
