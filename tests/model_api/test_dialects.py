@@ -11,10 +11,9 @@ from anthropic.types.message_create_params import MessageCreateParamsBase
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
-from antiphon.model_api.dialects.chat import Chat
 from antiphon.model_api.dialects.members import CHAT, MESSAGES, RESPONSES, DialectMembers, Failure, anthropic_error
 from antiphon.model_api.dialects.messages import Messages
-from antiphon.model_api.dialects.responses import Responses
+from antiphon.model_api.dialects.openai import Chat, Responses
 
 SAID = [{"role": "user", "content": "x"}]
 REMOTE = {"type": "image", "source": {"type": "url", "url": "http://x/y.png"}}

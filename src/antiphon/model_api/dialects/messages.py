@@ -30,7 +30,7 @@ _HIDDEN = ("thinking", "redacted_thinking")
 
 
 class _MessagesStream:
-    """The events of one response; see ``Writer``."""
+    """The events of one response, from ``begin`` over pieces of text to ``end`` or ``failed``."""
 
     def __init__(self, asked: DialectRequest) -> None:
         self._asked = asked
@@ -77,7 +77,6 @@ class Messages:
     """``POST /v1/messages``."""
 
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
-    error = staticmethod(anthropic_error)
     stream = _MessagesStream
 
     @staticmethod
@@ -239,3 +238,7 @@ def _read_schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if form.get("type") != "json_schema":
         raise typed.make_unusable_failure("output_config.format.type", "must be json_schema")
     return typed.read_members(form.get("schema"), "output_config.format.schema")
+
+
+Stream = _MessagesStream
+"""Writes the events of one response."""
