@@ -1,5 +1,5 @@
 from antiphon.host.agent_run.offered_tools import ToolSource as ToolSource
-from antiphon.host.agent_run.run_record import ToolEnded as ToolEnded
+from antiphon.host.agent_run.steps import ToolEnded as ToolEnded
 from antiphon.host.agent_run.steps import (
     ModelAnswered as ModelAnswered,
     OnEvent as OnEvent,

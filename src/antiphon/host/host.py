@@ -16,8 +16,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.agent_run.offered_tools import MAX_RESULT, ToolSource, as_sources
-from antiphon.host.agent_run.run_record import RunRecord
-from antiphon.host.agent_run.steps import MAX_STEPS, OnEvent, RunResult, run_steps
+from antiphon.host.agent_run.steps import MAX_STEPS, OnEvent, RunRecord, RunResult, run_steps
 from antiphon.host.audit import Audit
 from antiphon.host.budget import Budget
 from antiphon.host.checks.ask_limits import AskGate, Limits
@@ -28,7 +27,7 @@ from antiphon.host.own_request import Messages, Offer, OwnAnswer, OwnMembers, Ru
 from antiphon.host.pipeline import sampling_stages as pipeline
 from antiphon.host.pipeline import tool_consent as consent
 from antiphon.host.pipeline.case import SESSION, Desk
-from antiphon.host.pipeline.result_stage import AnyParams, R, pass_result
+from antiphon.host.pipeline.stages import AnyParams, R, pass_result
 from antiphon.host.providers import Provider, make_named_provider
 from antiphon.host.providers.base import Completion
 from antiphon.host.review.given_grants import Grants

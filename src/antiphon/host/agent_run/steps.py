@@ -1,6 +1,13 @@
 """``Host.run``: ask a model, call the tools that it wants, and ask again, until it answers without tools.
 
 Owns the order of steps, their bounds, and what is told while they go on. ``pipeline`` has the stages of each call.
+
+A run is recorded, so that one that was interrupted goes on, and no call of a tool is made twice. Each entry is stored
+before the next step begins:
+
+    request -> answer -> (call began -> call ended) for each tool -> answer -> ...
+
+A call that began and has not ended may have been made: its outcome is *not known*, and a person is asked about it.
 """
 
 from __future__ import annotations
@@ -13,14 +20,187 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from antiphon.errors import ConfigError, Rejected
-from antiphon.host.agent_run import offered_tools, run_record
-from antiphon.host.checks.labels import FLOWING
-from antiphon.host.own_request import OwnAnswer
+from antiphon.host.agent_run import offered_tools
+from antiphon.host.agent_run.offered_tools import ConfirmsCalls
+from antiphon.host.checks.labels import FLOWING, SessionLabels
+from antiphon.host.own_request import OwnAnswer, make_person_origin
 from antiphon.host.review.definitions import digest_definition
 from antiphon.host.store.base import Store
-from antiphon.wire.content import ToolResultContent, ToolUseContent
+from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.envelope import decode_wire, encode_value
+from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
-from antiphon.wire.tools import CallToolResult
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
+
+_MOST_SHOWN = 2_000
+"""Most characters of the arguments of a call in the question about it."""
+_OUTCOME: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "outcome": {
+            "type": "string",
+            "title": "What became of it?",
+            "oneOf": [
+                {"const": "ran", "title": "It ran: do not run it again"},
+                {"const": "again", "title": "It did not run: run it now"},
+                {"const": "unknown", "title": "I do not know: do not run it"},
+            ],
+        },
+        "result": {"type": "string", "title": "What it returned, for the model, if it ran"},
+    },
+    "required": ["outcome"],
+}
+
+
+class ToolEnded(msgspec.Struct, frozen=True, kw_only=True):
+    """A call has ended, or was refused."""
+
+    step: int
+    use: ToolUseContent
+    result: CallToolResult
+    """What the model gets of it; ``is_error`` if it failed or was refused."""
+    refused: str | None = None
+    """Why it was refused, as ``data["reason"]`` of ``Rejected``; ``None`` if it was made. ``"unknown"``: the run was
+    interrupted during the call, and nobody could say whether it was made."""
+
+
+class RunEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry: exactly one of ``request``, ``answer``, ``began`` and ``ended`` is set."""
+
+    request: CreateMessageRequestParams | None = None
+    """The request of the run, without tools."""
+    answer: OwnAnswer | None = None
+    tools: Mapping[str, str] = {}
+    """The digests of the definitions of the tools that the answer wants, by their names for the model."""
+    began: Mapping[str, Any] | None = None
+    """The arguments of a call that may be sent from now on."""
+    ended: ToolEnded | None = None
+    place: tuple[int, int] = (0, 0)
+    """The step of a call, and its number within the step."""
+    flowed: SessionLabels | None = None
+    """What the run had read by then; everything, if it is not known what the call that begins will read."""
+
+
+class Elicits(ConfirmsCalls, Protocol):
+    """A host that can ask a person."""
+
+    async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
+        """Show a form to a person."""
+        ...
+
+
+class RunRecord:
+    """The entries of one run. Without an id nothing is stored, and nothing was."""
+
+    def __init__(
+        self,
+        store: Store,
+        run: str | None,
+        read_labels: Callable[[], SessionLabels | None],
+        restore_labels: Callable[[SessionLabels], None],
+    ) -> None:
+        self._store, self._run = store, run
+        self._read_labels, self._restore_labels = read_labels, restore_labels
+        self._count = 0
+        self._adding = asyncio.Lock()
+        self.began: dict[tuple[int, int], Mapping[str, Any]] = {}
+        """The arguments of the calls that may have been sent."""
+        self.ended: dict[tuple[int, int], ToolEnded] = {}
+        """The calls that have ended, in this order."""
+        self._answers: list[RunEntry] = []
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the run can be resumed."""
+        return self._run is not None
+
+    def find_answer(self, step: int) -> OwnAnswer | None:
+        """Return the answer of the model in a step, if it was recorded."""
+        return self._answers[step - 1].answer if step <= len(self._answers) else None
+
+    def find_digest(self, step: int, tool: str) -> str | None:
+        """Return the digest of the definition by which the model chose a tool in a step, if it was recorded."""
+        return self._answers[step - 1].tools.get(tool)
+
+    async def open(self, request: CreateMessageRequestParams) -> None:
+        """Read what was recorded; raise ``ConfigError`` if that is a run with another request."""
+        bodies = [] if self._run is None else await self._store.run_entries(self._run)
+        entries = [decode_wire(body.encode(), RunEntry) for body in bodies]
+        for entry in entries:
+            self._take(entry)
+        for entry in entries:
+            if entry.flowed is not None and (entry.began is None or entry.place not in self.ended):
+                self._restore_labels(entry.flowed)
+        begin = RunEntry(request=msgspec.structs.replace(request, tools=None))
+        if not bodies:
+            await self.add(begin)
+        elif bodies[0] != encode_value(begin).decode():
+            raise ConfigError(f"run {self._run!r} was begun with another request: give this one an id of its own")
+
+    async def add(self, entry: RunEntry) -> None:
+        """Record an entry; raise ``ConfigError`` if another process goes on with this run."""
+        async with self._adding:
+            if self._run is not None:
+                if entry.request is None and entry.flowed is None:
+                    entry = msgspec.structs.replace(entry, flowed=self._read_labels())
+                body = encode_value(entry).decode()
+                if not await self._store.add_run_entry(self._run, self._count, body):
+                    raise ConfigError(f"run {self._run!r} goes on elsewhere, or was forgotten: this one ends")
+            self._take(entry)
+
+    def _take(self, entry: RunEntry) -> None:
+        self._count += 1
+        if entry.answer is not None:
+            self._answers.append(entry)
+        if entry.began is not None:
+            self.began[entry.place] = entry.began
+        if entry.ended is not None:
+            self.ended[entry.place] = entry.ended
+
+
+class RecordedConfirmation:
+    """The host's confirmation of one call, which records that the call begins as soon as it is allowed."""
+
+    def __init__(self, host: ConfirmsCalls, record: RunRecord, place: tuple[int, int]) -> None:
+        self._host, self._record, self._place = host, record, place
+        self.handed_over = getattr(host, "handed_over", None)
+
+    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | ChangedCall | None:
+        """Decide about the call; see ``Host.confirm``."""
+        allowed = await self._host.confirm(params, origin)
+        sent = allowed.params if isinstance(allowed, ChangedCall) else params if allowed is True else None
+        if sent is not None:
+            arguments = msgspec.json.decode(bytes(sent.arguments) or b"{}")
+            await self._record.add(RunEntry(began=arguments, place=self._place))
+        return allowed
+
+    async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
+        """Have the host look at the result; see ``Host.examine``."""
+        return await self._host.examine(result, params, origin)
+
+
+async def ask_what_became(host: Elicits, name: str, arguments: Mapping[str, Any]) -> CallToolResult | None:
+    """Ask a person about a call that began before the run was interrupted; ``None`` to make it now.
+
+    Raises:
+        Rejected: nobody knows; ``data.reason`` is ``"unknown"``.
+    """
+    shown = encode_value(arguments).decode()[:_MOST_SHOWN]
+    question = f"The run was interrupted during this call, so nobody knows whether it ran: {name} {shown}"
+    answer = await host.elicit(ElicitRequestParams.form(question, _OUTCOME), make_person_origin())
+    said = (answer.content or {}) if answer.action == "accept" else {}
+    if said.get("outcome") == "again":
+        return None
+    if said.get("outcome") == "ran":
+        text = said.get("result") or "It ran before the run was interrupted; its result was lost."
+        return CallToolResult(content=[TextContent(text=str(text))])
+    raise Rejected(
+        "Nobody knows whether this call ran: the run was interrupted during it. It is not made again. Find out what it "
+        "has done before you make another call in its place",
+        data={"reason": "unknown"},
+    )
+
 
 MAX_STEPS = 10
 """Most calls of the model in one run, unless the caller says otherwise."""
@@ -62,7 +242,7 @@ class ToolProgressed(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
 
 
-RunEvent = TextGrew | ModelAnswered | ToolBegan | ToolProgressed | run_record.ToolEnded
+RunEvent = TextGrew | ModelAnswered | ToolBegan | ToolProgressed | ToolEnded
 """What happens during a run."""
 OnEvent = Callable[[RunEvent], object]
 """Called with each event; may be a coroutine function, which the run then waits for, except for texts that grow."""
@@ -75,7 +255,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the model has answered, or still wanted tools in the last step; these were not called."""
     answers: Sequence[OwnAnswer]
     """All answers of the model; the last one is the final one."""
-    calls: Sequence[run_record.ToolEnded]
+    calls: Sequence[ToolEnded]
     """All calls of tools, in the order in which they ended."""
     messages: Sequence[SamplingMessage]
     """The whole conversation, for a run that goes on with it; without an answer whose tools were not called."""
@@ -92,7 +272,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return None if None in paid else sum(filter(None, paid))
 
 
-class RunHost(run_record.Elicits, Protocol):
+class RunHost(Elicits, Protocol):
     """What a run needs of a host."""
 
     @property
@@ -117,7 +297,7 @@ async def run_steps(
     request: CreateMessageRequestParams,
     sources: Sequence[offered_tools.ToolSource],
     *,
-    record: run_record.RunRecord,
+    record: RunRecord,
     max_steps: int,
     max_result: int,
     on_event: OnEvent | None,
@@ -194,7 +374,7 @@ class _ToolCalls:
         offered: Mapping[str, offered_tools.OfferedTool],
         max_result: int,
         events: _Events,
-        record: run_record.RunRecord,
+        record: RunRecord,
     ) -> None:
         self._host, self._offered, self._max_result, self._events = host, offered, max_result, events
         self._record = record
@@ -203,7 +383,7 @@ class _ToolCalls:
         """The tools for the model; ``None`` if there are none."""
 
     @property
-    def tool_ends(self) -> list[run_record.ToolEnded]:
+    def tool_ends(self) -> list[ToolEnded]:
         """The calls that have ended, in this order."""
         return list(self._record.ended.values())
 
@@ -211,7 +391,7 @@ class _ToolCalls:
         """Record an answer, and by which definitions its calls were meant."""
         names = {use.name for use in _list_uses(answer)} if self._record.is_stored else ()
         tools = {name: await digest_definition(self._offered[name].tool) for name in names}
-        await self._record.add(run_record.RunEntry(answer=answer, tools=tools))
+        await self._record.add(RunEntry(answer=answer, tools=tools))
 
     async def make(self, step: int, uses: Sequence[ToolUseContent]) -> list[ToolResultContent]:
         """Make the calls of one step, some of them at a time, and return their results in the given order."""
@@ -232,12 +412,12 @@ class _ToolCalls:
             is_error=end.result.is_error,
         )
 
-    async def _make_call(self, step: int, use: ToolUseContent, at: int) -> run_record.ToolEnded:
+    async def _make_call(self, step: int, use: ToolUseContent, at: int) -> ToolEnded:
         async with self._room:
             await self._events.tell(ToolBegan(step=step, use=use))
             result, refused = await offered_tools.call_for_model(self._call(step, use, at), self._max_result)
-            end = run_record.ToolEnded(step=step, use=use, result=result, refused=refused)
-            await self._record.add(run_record.RunEntry(ended=end, place=(step, at)))
+            end = ToolEnded(step=step, use=use, result=result, refused=refused)
+            await self._record.add(RunEntry(ended=end, place=(step, at)))
             await self._events.tell(end)
         return end
 
@@ -245,7 +425,7 @@ class _ToolCalls:
         if at >= _MAX_CALLS:
             raise Rejected(f"At most {_MAX_CALLS} tools can be called in one step", data={"reason": "limit"})
         begun = self._record.began.get((step, at))
-        if begun is not None and (known := await run_record.ask_what_became(self._host, use.name, begun)) is not None:
+        if begun is not None and (known := await ask_what_became(self._host, use.name, begun)) is not None:
             return known
         offered = await self._find_offered(step, use.name)
 
@@ -278,7 +458,7 @@ class _ToolCalls:
         source = offered.source
         asked = source.confirmers if isinstance(source, offered_tools.ToolClient) else ()
         if self._host.confirm not in [getattr(each, "confirm", each) for each in asked]:
-            return run_record.RecordedConfirmation(self._host, self._record, place)
+            return RecordedConfirmation(self._host, self._record, place)
         # The source asks this host by itself, so that nobody hears when the call was allowed.
-        await self._record.add(run_record.RunEntry(began=use.input, place=place, flowed=(FLOWING, FLOWING)))
+        await self._record.add(RunEntry(began=use.input, place=place, flowed=(FLOWING, FLOWING)))
         return self._host
