@@ -1,16 +1,72 @@
-"""``antiphon`` itself: the table of commands as a group of click, of which only the command that is used is loaded."""
+"""``antiphon`` itself: the table of commands as a group of click, of which only the command that is used is loaded.
+
+Owns completion, too: where the scripts for shells are installed. They are click's: its one for bash needs bash 4.4.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import shell_complete
+from click.shell_completion import get_completion_class, shell_complete
 
 from antiphon import __version__
+from antiphon.errors import ConfigError
+
+VARIABLE = "_ANTIPHON_COMPLETE"
+"""The environment variable by which a shell's script asks for words: ``bash_complete``."""
+_PLACES = {
+    "bash": ("~/.bash_completions/antiphon.sh", "~/.bashrc", "source ~/.bash_completions/antiphon.sh"),
+    "fish": ("~/.config/fish/completions/antiphon.fish", None, ""),
+    "zsh": ("~/.zfunc/_antiphon", "~/.zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
+}
+"""The script of each shell, the file that the shell reads when it starts, and the line there that finds the script."""
+
+
+def _print_script(root: click.Command) -> None:
+    """Print the script for the shell at work."""
+    print(_make_script(root, _find_shell()), end="")
+
+
+def _install_script(root: click.Command) -> None:
+    """Write the script where the shell at work finds it, and say where."""
+    shell = _find_shell()
+    script = _make_script(root, shell)
+    if shell not in _PLACES:
+        raise ConfigError(
+            f"{shell}: append what antiphon --show-completion prints to the file that {shell} starts with"
+        )
+    place, start, line = _PLACES[shell]
+    file = Path(place).expanduser()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(script, encoding="utf-8")
+    if start is not None:
+        path = Path(start).expanduser()
+        said = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if line not in said.splitlines():
+            path.write_text(f"{said.rstrip()}\n{line}\n".lstrip("\n"), encoding="utf-8")
+    print(f"{shell} completion installed in {file}\nCompletion will take effect once you restart the terminal")
+
+
+def _make_script(root: click.Command, shell: str) -> str:
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise ConfigError(f"{shell or 'this shell'}: there is completion for {', '.join(_PLACES)} only")
+    return kind(root, {}, "antiphon", VARIABLE).source()
+
+
+def _find_shell() -> str:
+    """Return the name of the shell that has started this process, where that can be read, else the user's."""
+    with suppress(OSError):
+        parent = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
+        if get_completion_class(parent) is not None:
+            return parent
+    return Path(os.environ.get("SHELL", "powershell" if os.name == "nt" else "")).name
 
 
 class _Unloaded(click.Command):
@@ -47,21 +103,19 @@ def run_command(table: Mapping[str, tuple[str, str]], arguments: Sequence[str]) 
                 help="Show the version and exit; with --json, all that a bug report needs.",
                 act=_print_version,
             ),
-            _make_flag(
-                "--install-completion", help="Install completion for the current shell.", act=_install_completion
-            ),
+            _make_flag("--install-completion", help="Install completion for the current shell.", act=_install_script),
             _make_flag(
                 "--show-completion",
                 help="Show completion for the current shell, to copy it or customize the installation.",
-                act=_show_completion,
+                act=_print_script,
             ),
         ],
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     try:
-        if instruction := os.environ.get("_ANTIPHON_COMPLETE"):
-            return shell_complete(root, {}, "antiphon", "_ANTIPHON_COMPLETE", instruction)
+        if instruction := os.environ.get(VARIABLE):
+            return shell_complete(root, {}, "antiphon", VARIABLE, instruction)
         return root.main(arguments, prog_name="antiphon", standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
@@ -83,15 +137,3 @@ def _make_flag(*names: str, help: str, act: Callable[[click.Command], None]) -> 
 
 def _print_version(_root: click.Command) -> None:
     print(f"antiphon {__version__}")
-
-
-def _install_completion(root: click.Command) -> None:
-    from antiphon.cli.shell_completion import install_script
-
-    install_script(root)
-
-
-def _show_completion(root: click.Command) -> None:
-    from antiphon.cli.shell_completion import print_script
-
-    print_script(root)

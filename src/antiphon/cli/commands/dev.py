@@ -34,7 +34,7 @@ from antiphon.server.serving import worker_link
 from antiphon.server.serving.network import open_sockets
 from antiphon.server.serving.parent import Parent
 from antiphon.server.serving.run import run_loop
-from antiphon.transports.stdio.guardian import GUARDIAN
+from antiphon.transports.stdio.reaper import GUARDIAN
 from antiphon.wire.envelope import encode_value
 
 _LOOK = 0.3
