@@ -37,7 +37,7 @@ from antiphon.identity import launch_of
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.machine.loopback import is_loopback
 from antiphon.transports.stdio.client import GRACE, StdioClientChannel
-from antiphon.transports.stdio.guardian import GUARDIAN
+from antiphon.transports.stdio.reaper import GUARDIAN
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
 START_WAIT, MODERN_WAIT, TOTAL_WAIT = 60.0, 3.0, 180.0

@@ -39,8 +39,7 @@ from antiphon.server.app import Server
 from antiphon.server.as_tools import PromptsAsTools, ResourcesAsTools
 from antiphon.server.server_middleware import CallNext, ServerRequest
 from antiphon.server.serving.network import ServeOptions
-from antiphon.transports.stdio.guardian import GUARDIAN
-from antiphon.transports.stdio.reaper import REAPER
+from antiphon.transports.stdio.reaper import GUARDIAN, REAPER
 from antiphon.wire.apps import find_app_uri, list_app_origins
 from antiphon.wire.common import GATEWAY, ClientCapabilities
 from antiphon.wire.envelope import encode_value

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from antiphon.errors import ConfigError
-from antiphon.transports.stdio.child_process import LONGEST_LINE, Child, StderrTail
+from antiphon.transports.stdio.client import LONGEST_LINE, Child, StderrTail
 
 HELD = "import sys; sys.stdin.read()"
 IGNORES = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"

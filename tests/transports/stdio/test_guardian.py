@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.transports.stdio.client import StdioClientChannel
-from antiphon.transports.stdio.guardian import GUARDIAN, MARK, Guardian, find_left_behind
+from antiphon.transports.stdio.reaper import GUARDIAN, MARK, Guardian, find_left_behind
 from tests.support.network import until
 from tests.support.processes import lives
 
@@ -63,7 +63,7 @@ async def test_a_server_ends_with_the_killed_process_that_started_it(tmp_path: P
 
 KILLED_BETWEEN = f"""
 import os
-from antiphon.transports.stdio.guardian import Guardian
+from antiphon.transports.stdio.reaper import Guardian
 Guardian.watch = lambda *_: os.kill(os.getpid(), 9)
 {PARENT}"""
 

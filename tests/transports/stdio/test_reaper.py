@@ -21,7 +21,7 @@ from tests.support.processes import lives
 
 PARENT = """
 import asyncio, json, os, sys
-from antiphon.transports.stdio.child_process import Child
+from antiphon.transports.stdio.client import Child
 from antiphon.transports.stdio.reaper import REAPER
 
 async def main():

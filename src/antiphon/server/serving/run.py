@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from antiphon.errors import ConfigError
 from antiphon.server.serving.worker import collect_less, keep_large_blocks
-from antiphon.transports.stdio.guardian import MARK
+from antiphon.transports.stdio.reaper import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

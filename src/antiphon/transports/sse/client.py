@@ -21,9 +21,15 @@ from antiphon.errors import ConnectionClosed
 from antiphon.machine.asyncio_tasks import both_stopped
 from antiphon.transports.http.client import http_request
 from antiphon.transports.http.client.error_replies import REFUSING, Credentials, HttpFailure, Pause
-from antiphon.transports.http.client.line import ClientLine, Deliveries, deliver_message, find_surroundings
 from antiphon.transports.http.client.message import OutgoingMessage, look_at, read_refusal
-from antiphon.transports.http.client.post import Cursor, read_events
+from antiphon.transports.http.client.post import (
+    ClientLine,
+    Cursor,
+    Deliveries,
+    deliver_message,
+    find_surroundings,
+    read_events,
+)
 from antiphon.transports.inbox import ClosedOnce, Frames
 
 _ENDPOINT_TIMEOUT = 10.0

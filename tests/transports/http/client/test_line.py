@@ -13,8 +13,8 @@ from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.transports.http.client.channel import HttpClientChannel
 from antiphon.transports.http.client.error_replies import HttpFailure, SessionGone
 from antiphon.transports.http.client.http_request import Web
-from antiphon.transports.http.client.line import ClientLine, find_surroundings
 from antiphon.transports.http.client.message import OutgoingMessage
+from antiphon.transports.http.client.post import ClientLine, find_surroundings
 from tests.support.web import ask, legacy, opened, receive, result, serving, tell
 
 

@@ -22,15 +22,17 @@ from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http.client.error_replies import Credentials, HttpFailure, Pause, SessionGone
 from antiphon.transports.http.client.http_request import Web, check_url, new_session
-from antiphon.transports.http.client.line import (
+from antiphon.transports.http.client.message import OutgoingMessage, look_at
+from antiphon.transports.http.client.post import (
     ClientLine,
+    Cursor,
     Deliveries,
     ParamHeaders,
+    PostCall,
     deliver_message,
     find_surroundings,
+    read_events,
 )
-from antiphon.transports.http.client.message import OutgoingMessage, look_at
-from antiphon.transports.http.client.post import Cursor, PostCall, read_events
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.wire.envelope import RequestId
 
