@@ -15,7 +15,7 @@ from antiphon.host.config.settings import STANDARD, AccessTokens, Caps, Notify, 
 from antiphon.host.config.toml_files import DefaultsTable, parse_document
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT
 from antiphon.host.model_catalogue import Model, PriceStep
-from antiphon.host.providers.persistence import RetryPatience
+from antiphon.host.models.models import RetryPatience
 from tests.test_docs import PAGES, blocks, title
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "configure.md"

@@ -11,7 +11,7 @@ from anthropic.types.message_create_params import MessageCreateParamsBase
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
-from antiphon.model_api.dialects.members import CHAT, MESSAGES, RESPONSES, DialectMembers, Failure, anthropic_error
+from antiphon.model_api.dialects.asked import CHAT, MESSAGES, RESPONSES, DialectMembers, Failure, anthropic_error
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.openai import Chat, Responses
 

@@ -13,7 +13,7 @@ from antiphon.host import Host
 from antiphon.host.checks.redact import Redaction
 from antiphon.host.review.review import Deny
 from antiphon.model_api import model_app
-from antiphon.model_api.dialects.members import Failure
+from antiphon.model_api.dialects.asked import Failure
 from antiphon.model_api.model_app import MAX_VALUES, App, examine_json, read_json
 from antiphon.model_api.model_calls import Tokens
 from antiphon.transports.http.server.asgi import Http

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.host import Host
 from antiphon.host.review.review import ReviewItem
-from antiphon.model_api.dialects.members import Failure
+from antiphon.model_api.dialects.asked import Failure
 from antiphon.model_api.model_calls import MAX_KEPT, MAX_OPEN, ModelCalls
 from tests.host.asks import approve
 from tests.model_api.served import Slow, asked, door

@@ -25,8 +25,15 @@ from antiphon.host.host import Host
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.machine.side_process.pool import run_aside
 from antiphon.model_api.dialects import messages, openai
-from antiphon.model_api.dialects.asked import DialectAnswer, DialectRequest, read_answer
-from antiphon.model_api.dialects.members import NO_RETRY, Failure, anthropic_error, openai_error
+from antiphon.model_api.dialects.asked import (
+    NO_RETRY,
+    DialectAnswer,
+    DialectRequest,
+    Failure,
+    anthropic_error,
+    openai_error,
+    read_answer,
+)
 from antiphon.model_api.model_calls import ModelCall, Token, Tokens, Work, too_many
 from antiphon.protocol.http.rules import HeaderPair
 from antiphon.transports.http.server.asgi import Http, Receive, Scope, Send, send_json

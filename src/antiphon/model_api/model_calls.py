@@ -22,8 +22,7 @@ from pathlib import Path
 from secrets import token_urlsafe
 from typing import TypeAlias
 
-from antiphon.model_api.dialects.asked import DialectAnswer
-from antiphon.model_api.dialects.members import Failure, failure_of
+from antiphon.model_api.dialects.asked import DialectAnswer, Failure, failure_of
 from antiphon.wire.origin import Origin
 
 KEPT = 600.0

@@ -9,17 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.host.budget import input_estimate
-from antiphon.model_api.dialects import members as typed
-from antiphon.model_api.dialects.asked import (
-    DialectAnswer,
-    DialectRequest,
-    Own,
-    content_of,
-    only_tool,
-    read_common_parts,
-    tools_in,
-)
-from antiphon.model_api.dialects.members import Failure, anthropic_error
+from antiphon.model_api.dialects import asked as typed
+from antiphon.model_api.dialects.asked import DialectAnswer, DialectRequest, Failure, Own, anthropic_error
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool
@@ -82,7 +73,7 @@ class Messages:
     @staticmethod
     def read(body: Mapping[str, Any], *, offers_tools: bool, counting: bool = False) -> DialectRequest:
         """Read a request, or raise ``Failure``. ``counting``: only count its tokens, so it needs no ``max_tokens``."""
-        tools, choice = _read_choice(tools_in(body, _read_tool), body.get("tool_choice"))
+        tools, choice = _read_choice(typed.tools_in(body, _read_tool), body.get("tool_choice"))
         stops, schema = body.get("stop_sequences"), _read_schema(body)
         own = Own(
             messages=_read_conversation(body.get("messages")),
@@ -95,7 +86,7 @@ class Messages:
             else None,
             schema=None if schema is None else (schema,),
         )
-        return read_common_parts(body, typed.MESSAGES, own, offers_tools=offers_tools)
+        return typed.read_common_parts(body, typed.MESSAGES, own, offers_tools=offers_tools)
 
     @staticmethod
     def respond(asked: DialectRequest, answers: Sequence[DialectAnswer]) -> bytes:
@@ -164,7 +155,7 @@ def _read_conversation(given: object) -> list[SamplingMessage]:
 
 
 def _read_blocks(value: object, place: str) -> list[SamplingContent]:
-    return [block for block in content_of(value, place, _read_block) if block is not None]
+    return [block for block in typed.content_of(value, place, _read_block) if block is not None]
 
 
 def _read_block(block: Mapping[str, Any], place: str) -> SamplingContent | None:
@@ -222,7 +213,7 @@ def _read_choice(tools: list[Tool], value: object) -> tuple[list[Tool], ToolChoi
     kind = wanted.get("type")
     if kind == "tool":
         name = typed.read_text(wanted.get("name"), "tool_choice.name")
-        return only_tool(tools, name, "tool_choice.name"), ToolChoice(mode="required")
+        return typed.only_tool(tools, name, "tool_choice.name"), ToolChoice(mode="required")
     mode = _MODES.get(kind) if isinstance(kind, str) else None
     if mode is None:
         raise typed.make_unusable_failure("tool_choice.type", "must be auto, any, tool or none")

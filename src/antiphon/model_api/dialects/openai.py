@@ -14,17 +14,8 @@ from typing import Any
 
 import msgspec
 
-from antiphon.model_api.dialects import members as typed
-from antiphon.model_api.dialects.asked import (
-    DialectAnswer,
-    DialectRequest,
-    Own,
-    content_of,
-    only_tool,
-    read_common_parts,
-    tools_in,
-)
-from antiphon.model_api.dialects.members import Failure, openai_error
+from antiphon.model_api.dialects import asked as typed
+from antiphon.model_api.dialects.asked import DialectAnswer, DialectRequest, Failure, Own, openai_error
 from antiphon.wire.content import (
     AudioContent,
     ImageContent,
@@ -93,7 +84,7 @@ class Chat:
     def read(body: Mapping[str, Any], *, offers_tools: bool) -> DialectRequest:
         """Read a request, or raise ``Failure``."""
         system, messages = _read_conversation(body.get("messages"))
-        tools = tools_in(body, partial(_read_function_tool, nested="function"))
+        tools = typed.tools_in(body, partial(_read_function_tool, nested="function"))
         tools, choice = _read_tool_choice(tools, body.get("tool_choice"), nested="function")
         most = body.get("max_completion_tokens", body.get("max_tokens"))
         n = typed.read_whole_number(body.get("n") or 1, "n")
@@ -111,7 +102,7 @@ class Chat:
             n=n,
             counts=typed.read_boolean(options.get("include_usage") or False, "stream_options.include_usage"),
         )
-        return read_common_parts(body, typed.CHAT, own, offers_tools=offers_tools)
+        return typed.read_common_parts(body, typed.CHAT, own, offers_tools=offers_tools)
 
     @staticmethod
     def respond(asked: DialectRequest, answers: Sequence[DialectAnswer]) -> bytes:
@@ -193,7 +184,7 @@ def _read_conversation(given: object) -> tuple[str | None, list[SamplingMessage]
 
 
 def _read_content(value: object, place: str) -> list[SamplingContent]:
-    return content_of(value, place, _read_part)
+    return typed.content_of(value, place, _read_part)
 
 
 def _read_part(part: Mapping[str, Any], place: str) -> SamplingContent:
@@ -281,7 +272,7 @@ def _read_tool_choice(tools: list[Tool], value: object, *, nested: str = "") -> 
         return tools, ToolChoice(mode=value)
     function, place = _read_description(typed.read_members(value, "tool_choice"), "tool_choice", nested)
     name = typed.read_text(function.get("name"), f"{place}.name")
-    return only_tool(tools, name, f"{place}.name"), ToolChoice(mode="required")
+    return typed.only_tool(tools, name, f"{place}.name"), ToolChoice(mode="required")
 
 
 def _read_description(holder: Mapping[str, Any], place: str, nested: str) -> tuple[Mapping[str, Any], str]:
@@ -392,7 +383,7 @@ class Responses:
         """Read a request, or raise ``Failure``."""
         system, messages = _read_input(body.get("input"))
         instructions = typed.optional_text(body.get("instructions"), "instructions")
-        tools, choice = _read_tool_choice(tools_in(body, _read_function_tool), body.get("tool_choice"))
+        tools, choice = _read_tool_choice(typed.tools_in(body, _read_function_tool), body.get("tool_choice"))
         most = body.get("max_output_tokens")
         own = Own(
             messages=messages,
@@ -404,7 +395,7 @@ class Responses:
                 typed.read_members(body.get("text") or {}, "text").get("format") or None, "text.format"
             ),
         )
-        return read_common_parts(body, typed.RESPONSES, own, offers_tools=offers_tools)
+        return typed.read_common_parts(body, typed.RESPONSES, own, offers_tools=offers_tools)
 
     @staticmethod
     def respond(asked: DialectRequest, answers: Sequence[DialectAnswer]) -> bytes:
@@ -529,7 +520,7 @@ def _read_item(item: Mapping[str, Any], place: str) -> tuple[str, list[SamplingC
 
 
 def _read_input_content(value: object, place: str) -> list[Any]:
-    return list(content_of(value, place, _read_input_part))
+    return list(typed.content_of(value, place, _read_input_part))
 
 
 def _read_input_part(part: Mapping[str, Any], place: str) -> TextContent | ImageContent:
