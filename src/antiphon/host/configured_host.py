@@ -18,12 +18,11 @@ from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.config import load_config
 from antiphon.host.config.settings import Config, Notify, ServerEntry, ServerSettings
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host, with_review
-from antiphon.host.models.models import Models
+from antiphon.host.models.models import Models, RetryPatience
 from antiphon.host.models.selection import make_chooser
 from antiphon.host.pipeline.case import Desk
 from antiphon.host.pipeline.tool_consent import EDIT_NOTE
 from antiphon.host.providers import Provider
-from antiphon.host.providers.persistence import RetryPatience
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Reviewer

@@ -11,9 +11,8 @@ from antiphon.errors import ConfigError, InternalError, InvalidParams
 from antiphon.host.host import Host
 from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models import models as models_module
-from antiphon.host.models.models import Models
+from antiphon.host.models.models import Models, RetryPatience
 from antiphon.host.providers.base import Metered, Provider, ProviderFailure, Usage, completion_of
-from antiphon.host.providers.persistence import RetryPatience
 from antiphon.machine.public_names import describe_install
 from antiphon.wire.content import ImageContent
 from antiphon.wire.sampling import ModelHint, ModelPreferences, SamplingMessage

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from antiphon.host.models.models import RetryPatience, may_stand_in, retry_patiently
 from antiphon.host.providers.base import ProviderFailure
-from antiphon.host.providers.persistence import RetryPatience, may_stand_in, retry_patiently
 
 
 class Tries:

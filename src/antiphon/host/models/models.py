@@ -1,7 +1,8 @@
 """``Models``: all of a user's models as one provider. ``select_model`` chooses one for each request.
 
 Owns the vendors' clients, which are made on first use or by ``warm``, and the change to a fallback when a model fails.
-Vendors' libraries are not imported before that.
+Vendors' libraries are not imported before that. Owns retries as well: how often, how long to wait, and when a fallback
+may be tried.
 
 ``select_model`` is pure, and the only place that knows the order of the rules: eligibility, hints, then priorities or
 the user's order.
@@ -15,13 +16,14 @@ the user's order.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from decimal import Context, Decimal
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import lru_cache, partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -29,14 +31,68 @@ from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import Model, ModelCatalogue, Tier
 from antiphon.host.models import selection
 from antiphon.host.models.selection import Selection, needs_of
-from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Usage, find_key, missing_key
+from antiphon.host.providers.base import Completion, FailureKind, Growth, ProviderFailure, Usage, find_key, missing_key
 from antiphon.host.providers.offline import Echo
-from antiphon.host.providers.persistence import RetryPatience, may_stand_in, retry_patiently
 from antiphon.machine.public_names import describe_install
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, ModelPreferences
 
 if TYPE_CHECKING:
     from antiphon.host.providers.vendor.adapter import Vendor
+
+T = TypeVar("T")
+
+_PASSING: frozenset[FailureKind] = frozenset({"rate-limit", "timeout", "connection", "unavailable"})
+"""Failures that may be temporary."""
+_OF_THE_REQUEST: frozenset[FailureKind] = frozenset({"refused", "rejected", "context", "unsupported"})
+"""Failures that would happen with any model; trying the next one would only shop around for a yes."""
+
+
+_chance = random.SystemRandom().random
+
+
+class RetryPatience(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and how long to retry."""
+
+    attempts: int = 3
+    """Number of attempts in all."""
+    first_wait: float = 0.5
+    """Seconds before the second attempt, doubled each time, minus a random part of up to a fifth."""
+    longest_wait: float = 60.0
+    """Most seconds between attempts. If a service asks for more, the attempt has failed."""
+    deadline: float | None = 300.0
+    """Seconds for all attempts together, including fallbacks."""
+
+
+def may_stand_in(failure: ProviderFailure) -> bool:
+    """Return whether a fallback may succeed, and the reservation is still unused and can pay for it."""
+    return failure.kind not in _OF_THE_REQUEST and not failure.charged
+
+
+async def retry_patiently(
+    attempt: Callable[[], Awaitable[T]],
+    patience: RetryPatience,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    chance: Callable[[], float] = _chance,
+) -> T:
+    """Call ``attempt`` until it succeeds, fails for good, or the attempts are used up; the last failure is raised.
+
+    An attempt that may have been charged is the last one, because the reservation of a request pays for one only.
+    ``longest_wait`` of ``patience`` bounds each wait; the caller enforces the deadline over all of them.
+    """
+    wait = patience.first_wait
+    for left in range(max(patience.attempts, 1) - 1, -1, -1):
+        try:
+            return await attempt()
+        except ProviderFailure as failure:
+            # Randomly shorter, so that clients that failed together do not return together.
+            pause = wait * (1 - chance() / 5) if failure.retry_after is None else failure.retry_after
+            if left == 0 or failure.charged or failure.kind not in _PASSING or pause > patience.longest_wait:
+                raise
+        await sleep(max(pause, 0.0))
+        wait *= 2
+    raise AssertionError("the loop returns or raises")
+
 
 _DECADES = 5
 """Decades of the scale for cost: from $1e-5 per request (a short one to the smallest models) to $1."""

@@ -2,7 +2,7 @@
 
 Owns the client, and its errors as failures in our own words. Vendors put requests, addresses and sometimes a key into
 the text of an error. None of this is passed on: only the kind, the HTTP status, and the code if that is a plain word.
-``persistence`` retries, and ``host.models`` tries fallbacks. A client gets the one key that is meant for it, never
+``host.models`` retries, and tries fallbacks. A client gets the one key that is meant for it, never
 another one from the environment; nothing here writes or shows a key.
 """
 

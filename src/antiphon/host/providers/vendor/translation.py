@@ -97,7 +97,7 @@ def _map_plain_names(originals: Iterable[str], longest: int) -> dict[str, str]:
 
 
 def _make_settings(params: CreateMessageRequestParams, model: Model) -> ModelSettings:
-    # One attempt per call, because ``persistence`` retries, and knows the deadline and the reservation.
+    # One attempt per call, because ``host.models`` retries, and knows the deadline and the reservation.
     settings = ModelSettings(max_tokens=min(params.max_tokens, model.max_output or params.max_tokens), max_retries=0)
     if params.temperature is not None:
         settings["temperature"] = params.temperature
