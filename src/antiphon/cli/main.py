@@ -23,8 +23,8 @@ COMMANDS = {
     "install": ("install", "Put the gateway before a host's servers, or list the hosts."),
     "uninstall": ("install:uninstall", "Give a host its own servers back."),
     "tools": ("read:tools", "List the tools of a server."),
-    "call": ("call", "Call a tool of a server."),
-    "tasks": ("background", "List and follow tasks that call --background started."),
+    "call": ("call:command", "Call a tool of a server."),
+    "tasks": ("call:commands", "List and follow tasks that call --background started."),
     "resources": ("read:resources", "List what a server lets you read."),
     "read": ("read", "Read a resource of a server."),
     "prompts": ("read:prompts", "List the prompts of a server."),
@@ -41,7 +41,7 @@ COMMANDS = {
     "doctor": ("doctor.command", "Check this installation, or a server."),
 }
 """Each command in the order of the help: the module below ``antiphon.cli.commands`` that has it as ``command`` or
-``commands``, or as the function after the colon; and the first sentence of its help."""
+``commands``, or what stands after the colon; and the first sentence of its help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -80,9 +80,8 @@ class _Unloaded(click.Command):
         from antiphon.cli.signatures import ClickCommand
 
         module = import_module(self._module)
-        command: click.Command = getattr(module, "commands", None) or ClickCommand(
-            self.name, getattr(module, self._function or "command")
-        )
+        found = getattr(module, self._function or ("commands" if hasattr(module, "commands") else "command"))
+        command = found if isinstance(found, click.Command) else ClickCommand(self.name, found)
         return command.make_context(*args, **settings)
 
 

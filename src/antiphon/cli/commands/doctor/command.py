@@ -31,9 +31,8 @@ from antiphon.errors import AntiphonError, ConfigError, MethodNotFound, Unauthor
 from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.checks.visible import count_hidden, inert_line
 from antiphon.host.model_catalogue import Model, ModelCatalogue
-from antiphon.host.models.models import Models
+from antiphon.host.models.models import Models, RetryPatience
 from antiphon.host.providers.base import Usage, missing_key
-from antiphon.host.providers.persistence import RetryPatience
 from antiphon.wire.content import TextContent
 from antiphon.wire.revisions import find_revision
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
