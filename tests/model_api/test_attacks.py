@@ -16,7 +16,7 @@ from antiphon.host.budget import input_estimate, worst_case
 from antiphon.host.models.selection import Chosen
 from antiphon.host.providers.base import Completion, text_answer
 from antiphon.model_api import endpoint
-from antiphon.model_api import model_app as model_api_body
+from antiphon.model_api import endpoint as model_api_body
 from antiphon.model_api.dialects.openai import Chat
 from antiphon.model_api.model_calls import MAX_OPEN
 from antiphon.transports.http.server import connections

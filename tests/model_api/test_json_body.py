@@ -12,9 +12,9 @@ import pytest
 from antiphon.host import Host
 from antiphon.host.checks.redact import Redaction
 from antiphon.host.review.review import Deny
-from antiphon.model_api import model_app
+from antiphon.model_api import endpoint
 from antiphon.model_api.dialects.asked import Failure
-from antiphon.model_api.model_app import MAX_VALUES, App, examine_json, read_json
+from antiphon.model_api.endpoint import MAX_VALUES, App, examine_json, read_json
 from antiphon.model_api.model_calls import Tokens
 from antiphon.transports.http.server.asgi import Http
 from tests.host.asks import approve
@@ -80,14 +80,14 @@ async def test_many_signs_in_a_text_are_no_values():
 async def test_large_body_is_examined_while_others_run(monkeypatch: pytest.MonkeyPatch):
     """Its values are counted in another process: here it is neither searched nor decoded before that."""
     ours = asyncio.Event()
-    aside = model_app.run_aside
+    aside = endpoint.run_aside
 
     async def slow(work, payload):
         assert work is examine_json
         await ours.wait()
         return await aside(work, payload)
 
-    monkeypatch.setattr(model_app, "run_aside", slow)
+    monkeypatch.setattr(endpoint, "run_aside", slow)
     reading = asyncio.create_task(read_json(sent(b'{"a":[' + b"{}," * 500_000 + b"0]}")))
     small = await read_json(sent(b'{"b":1}'))
     assert (small.members, reading.done()) == ({"b": 1}, False)
@@ -100,9 +100,9 @@ async def test_body_that_cannot_be_examined_is_refused(monkeypatch: pytest.Monke
     """Too much other work waits: the program is told, and nothing is decoded unseen."""
 
     async def busy(work, payload):
-        raise model_app.TooCostly("too much")
+        raise endpoint.TooCostly("too much")
 
-    monkeypatch.setattr(model_app, "run_aside", busy)
+    monkeypatch.setattr(endpoint, "run_aside", busy)
     with pytest.raises(Failure):
         await read_json(sent(b'{"a":[' + b"0," * 100_000 + b"0]}"))
 
