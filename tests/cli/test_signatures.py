@@ -11,7 +11,7 @@ import pytest
 from msgspec import Struct
 
 from antiphon.cli.main import COMMANDS
-from antiphon.cli.signatures import ClickCommand
+from antiphon.cli.options import ClickCommand
 
 
 class Wide(Struct, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from antiphon.cli.config_files import WatchedServers, WatchedSettings
 from antiphon.cli.output.formats import Failed
-from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.targets import Command, locate_target
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import GatewaySettings, Profile

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return run_command(COMMANDS, given)
     except KeyboardInterrupt:
-        return 130  # like ``signatures.INTERRUPTED``, which may not be imported yet
+        return 130  # like ``options.INTERRUPTED``, which may not be imported yet
     except SystemExit as end:
         if isinstance(end.code, str):
             # A served file may end the program with ``sys.exit("reason")``: print the reason, as Python does.

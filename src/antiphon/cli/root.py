@@ -77,7 +77,7 @@ class _Unloaded(click.Command):
         self._module, _, self._function = f"antiphon.cli.commands.{module}".partition(":")
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:
-        from antiphon.cli.signatures import ClickCommand
+        from antiphon.cli.options import ClickCommand
 
         module = import_module(self._module)
         found = getattr(module, self._function or ("commands" if hasattr(module, "commands") else "command"))

@@ -20,11 +20,10 @@ from msgspec import structs
 from antiphon.cli.arguments import read_arguments, suggest_similar
 from antiphon.cli.commands.read import format_signature
 from antiphon.cli.open_client import open_client
-from antiphon.cli.options import AnswerOptions, Json, ModelApi, Reach, TargetText
+from antiphon.cli.options import AnswerOptions, ClickCommand, CommandGroup, Json, ModelApi, Reach, TargetText
 from antiphon.cli.output.formats import FAILED, prefix_errors, print_json, print_list, print_text
 from antiphon.cli.output.output_files import Output, format_blocks, parts_of, save_parts
 from antiphon.cli.output.progress import Teller
-from antiphon.cli.signatures import ClickCommand, CommandGroup
 from antiphon.client.client import Client
 from antiphon.client.task import TaskHandle
 from antiphon.errors import ConfigError, InvalidParams

@@ -14,11 +14,11 @@ import click
 from msgspec import structs
 
 from antiphon.auth.client.oauth import Auth
+from antiphon.cli.config_files import WatchedServers, WatchedSettings
 from antiphon.cli.host_options import choose_host, read_configuration
 from antiphon.cli.login_access import auth_for, auth_of_client
 from antiphon.cli.network_options import ListenOptions, ListenPlace
 from antiphon.cli.options import ModelApi, PageAnswers, complete_server
-from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.server_files import MAX_FILE
 from antiphon.client.connection.targets import Address, locate_target
 from antiphon.errors import ConfigError

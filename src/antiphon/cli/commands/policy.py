@@ -15,9 +15,8 @@ import msgspec
 from antiphon.cli.arguments import Asked, find_by_prefix, read_ask, read_input
 from antiphon.cli.config_files import identities_of, names_of, origin_at
 from antiphon.cli.host_options import read_configuration
-from antiphon.cli.options import ConfigFile, Json, complete_server
+from antiphon.cli.options import CommandGroup, ConfigFile, Json, complete_server
 from antiphon.cli.output.formats import FAILED, Failed, format_time, print_json, print_list, print_text
-from antiphon.cli.signatures import CommandGroup
 from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
 from antiphon.host.budget import convert_to_nano, format_dollars

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from antiphon.cli.config_files import describe_servers, read_bytes
-from antiphon.cli.options import Json
+from antiphon.cli.options import CommandGroup, Json
 from antiphon.cli.output.formats import FAILED, print_list, print_text
 from antiphon.cli.output.formats import format_time as moment
-from antiphon.cli.signatures import CommandGroup
 from antiphon.client.connection.server_files import read_servers
 from antiphon.host.config.toml_files import Trust, Trusted
 

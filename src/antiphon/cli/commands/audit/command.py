@@ -36,7 +36,7 @@ from antiphon.cli.commands.audit.list import (
     sum_up_spending,
 )
 from antiphon.cli.config_files import identities_of, names_of
-from antiphon.cli.options import Json, complete_server
+from antiphon.cli.options import CommandGroup, Json, complete_server
 from antiphon.cli.output.formats import (
     FAILED,
     Failed,
@@ -47,7 +47,6 @@ from antiphon.cli.output.formats import (
     print_text,
     write_line,
 )
-from antiphon.cli.signatures import CommandGroup
 from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
 from antiphon.host.audit import Audit, Proof, check_lines, day_of

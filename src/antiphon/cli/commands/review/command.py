@@ -15,9 +15,8 @@ import click
 from antiphon.cli.commands.review import decide, queue_list
 from antiphon.cli.commands.review.decide import agree_in_person, check_named, edit_request, fill_in_person
 from antiphon.cli.commands.review.terminal_queue import decide_in_terminal
-from antiphon.cli.options import Browse, By, Json, Port
+from antiphon.cli.options import Browse, By, Json, Port, ReviewGroup
 from antiphon.cli.output.formats import Failed, parse_future_time, parse_money, print_json, write_line
-from antiphon.cli.signatures import ReviewGroup
 from antiphon.cli.store import StoreOptions, open_chosen_store, ring_for_questions
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
