@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +13,7 @@ from msgspec import Raw, structs
 from antiphon import Client, CreateMessageRequestParams, Origin, Server
 from antiphon.errors import Rejected
 from antiphon.gateway import Gateway
-from antiphon.gateway.relayed_asks import by_client, by_host
+from antiphon.gateway.relayed_asks import Answerers, by_client, by_host
 from antiphon.gateway.terms import ElicitsIn
 from antiphon.host import Host, Policy, Rule, Scripted
 from antiphon.server import ServerRequest
@@ -60,6 +62,19 @@ def test_no_more_is_declared_than_the_client_offers():
     assert answerers.sampling.capabilities is offered
 
 
+@asynccontextmanager
+async def _hold_open(answerers: Answerers, asked: object, client: Client) -> AsyncGenerator[None]:
+    """Hold a client's request open at the server, as a request that is passed on is."""
+    during = answerers.open.during(cast("ServerRequest", asked), client)
+    if during.turn is not None:
+        await during.turn.acquire()
+    during.begin()
+    try:
+        yield
+    finally:
+        during.end()
+
+
 @pytest.mark.parametrize(("revision", "this"), [("2025-11-25", None), ("2026-07-28", Round(n=1, max=2))])
 async def test_an_ask_outside_of_every_request_is_refused(revision: str, this: Round | None):
     """Before a request, and after it; within, it is that request's, with its key and all its members."""
@@ -68,7 +83,7 @@ async def test_an_ask_outside_of_every_request_is_refused(revision: str, this: R
     async with Client(Server("s", revisions=[revision])) as client:
         with pytest.raises(Rejected, match="belongs to no open call of this client"):
             await answerers.sampling.forward(ASK, origin, "k")
-        async with answerers.open.during(cast("ServerRequest", asked), client):
+        async with _hold_open(answerers, asked, client):
             assert await answerers.sampling.forward(ASK, origin, "k") is ASK
             if this is None:
                 with pytest.raises(Rejected, match="belongs to no open call of this client"):
@@ -143,10 +158,7 @@ async def test_a_cancel_counts_as_the_persons_only_after_some_time(seconds: floa
     answerers = by_host(host(), "client", quick_cancel, clock=lambda: asked.now)
     form = ElicitRequestParams(message="How many?", requested_schema={"type": "object", "properties": {}})
     origin = Origin(id="1", identity="x", target="x", call=OriginCall(id="1", method="tools/call"))
-    async with (
-        Client(Server("s", revisions=["2025-11-25"])) as client,
-        answerers.open.during(cast("ServerRequest", asked), client),
-    ):
+    async with Client(Server("s", revisions=["2025-11-25"])) as client, _hold_open(answerers, asked, client):
         answer = await answerers.elicitation.forward(Received(Raw(b"{}"), form), origin, None)
     assert (answer.read if isinstance(answer, Received) else answer).action == action
 

@@ -160,12 +160,6 @@ Spoken = Mapping[str, Sequence[str]]
 """The extensions that each server declares, by the name of the server."""
 
 
-def find_server_extensions(server: str, extensions: Mapping[str, Any], experimental: Mapping[str, Any]) -> Spoken:
-    """Return a server with the extensions that it declares; an empty mapping if it declares none."""
-    names = [*(without_ours(extensions) or ()), *experimental]
-    return {server: names} if names else {}
-
-
 def list_addressed_servers(method: str, spoken: Spoken) -> list[str]:
     """Return the servers a message may be for: those whose extension has its name, else all that declare any."""
     by_name = [server for server, names in spoken.items() if any(_fits_extension(method, name) for name in names)]
@@ -261,7 +255,8 @@ class PrincipalGroup:
     ) -> None:
         self.clients = Clients() if clients is None else clients
         """The connections of the clients."""
-        self._terms = terms
+        self.terms = terms
+        """How the servers are run."""
         self._answerers = answerers
         self._exposure = exposure
         self._said: set[str] = set()
@@ -291,14 +286,9 @@ class PrincipalGroup:
         return self._made
 
     @property
-    def terms(self) -> GatewayTerms:
-        """How the servers are run."""
-        return self._terms
-
-    @property
     def principal(self) -> str | None:
         """The principal of the clients; ``None`` if they have none."""
-        return self._terms.principal
+        return self.terms.principal
 
     @property
     def is_used(self) -> bool:
@@ -402,11 +392,8 @@ class PrincipalGroup:
     def spoken(self) -> Spoken:
         """The servers that declare extensions, each with its extensions, as far as known."""
         offers = ((name, one.offer) for name, one in self.upstreams.items())
-        return {
-            k: v
-            for name, offer in offers
-            for k, v in find_server_extensions(name, offer.extensions, offer.experimental).items()
-        }
+        named = {name: [*(without_ours(offer.extensions) or ()), *offer.experimental] for name, offer in offers}
+        return {name: extensions for name, extensions in named.items() if extensions}
 
     @property
     def capabilities(self) -> ServerCapabilities:
@@ -415,15 +402,6 @@ class PrincipalGroup:
         extensions = {name: value for offer in offers for name, value in offer.extensions.items()}
         experimental = {name: value for offer in offers for name, value in offer.experimental.items()}
         return ServerCapabilities(extensions=without_ours(extensions), experimental=experimental or None)
-
-    async def speaker(self, method: str, params: Raw) -> tuple[str, Raw]:
-        """Return the server that a request of an extension is for, and its params there."""
-        catalogue = await self.listed()
-        return choose_server(method, params, self.spoken, catalogue)
-
-    async def note(self, server: str, method: str) -> None:
-        """Record a request of an extension before it is made."""
-        await note_request(self._terms, self.upstreams[server].target, method)
 
     def notified(self, client: object, method: str, params: Received) -> None:
         """Pass a notification of a client on to the running servers that it may be for."""
@@ -437,22 +415,22 @@ class PrincipalGroup:
     # --- starting -----------------------------------------------------------------------------------------------
 
     def _upstream(self, name: str, target: Target) -> Upstream:
-        lists = self._terms.lists
+        lists = self.terms.lists
         kept = lists.of(target, self._seen_by) if lists is not None else None
         answerers = self._answerers()
         answerers.open.clients = self.clients
-        one = Upstream(name, target, answerers, self._terms, changed=self._note_change, kept=kept)
+        one = Upstream(name, target, answerers, self.terms, changed=self._note_change, kept=kept)
         one.recall()
         return one
 
     def _begin(self, upstreams: Iterable[Upstream]) -> None:
-        self._lists_wait_until = asyncio.get_running_loop().time() + self._terms.list_timeout
+        self._lists_wait_until = asyncio.get_running_loop().time() + self.terms.list_timeout
         for upstream in upstreams:
             if not upstream.is_listed:
                 task = start_in(self._tasks, self._start(upstream))
                 self._first[task] = upstream
                 task.add_done_callback(self._first.pop)
-            elif self._terms.starts == "eager":
+            elif self.terms.starts == "eager":
                 start_in(self._tasks, self._start(upstream))
 
     def _unknown(self) -> str:

@@ -28,7 +28,7 @@ from secrets import token_hex
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, Struct, field, structs
 
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address, Command, Target, describe_location, locate_target
@@ -248,36 +248,26 @@ _KINDS: Mapping[type[Definition], str] = {
     Resource: "resources",
     ResourceTemplate: "templates",
 }
-_METHODS = {
-    "tools": "tools/list",
-    "prompts": "prompts/list",
-    "resources": "resources/list",
-    "templates": "resources/templates/list",
-}
 _NOTHING = Received(Raw(b"{}"), PaginatedParams())
 
 
-class _Page(Struct, rename="camel"):
+class _Page(Struct):
     """One page of any list, with its definitions undecoded."""
 
     tools: list[Raw] = []
     prompts: list[Raw] = []
     resources: list[Raw] = []
-    resource_templates: list[Raw] = []
-
-    @property
-    def templates(self) -> list[Raw]:
-        """The same as ``resource_templates``, by its name in ``UpstreamOffer``."""
-        return self.resource_templates
+    templates: list[Raw] = field(default_factory=list[Raw], name="resourceTemplates")
 
 
 async def _fetch_definitions(client: Client, name: str) -> tuple[tuple[Any, ...], dict[str, Raw]]:
     """List all of one kind; return the definitions, and the undecoded JSON of those with unknown members."""
     taken: dict[str, Any] = {}
     originals: dict[str, Raw] = {}
+    method = "resources/templates/list" if name == "templates" else f"{name}/list"
 
     async def page(cursor: str | None) -> tuple[PaginatedResult, int]:
-        received = await client.forward(_METHODS[name], PaginatedParams(cursor=cursor), _NOTHING)
+        received = await client.forward(method, PaginatedParams(cursor=cursor), _NOTHING)
         for raw in getattr(decode_wire(received.raw, _Page), name):
             place, original = _examine_definition(raw, name)
             if original is None:

@@ -103,14 +103,6 @@ class During:
         """The lock to hold during the request; ``None`` if several requests may be open at once."""
         self._before: Token[ServerRequest] | None = None
 
-    async def __aenter__(self) -> None:
-        if self.turn is not None:
-            await self.turn.acquire()
-        self.begin()
-
-    async def __aexit__(self, *_error: object) -> None:
-        self.end()
-
     def begin(self) -> None:
         """Begin the request. The caller holds ``turn``, if there is one."""
         self._before = _open_request.set(self._request)

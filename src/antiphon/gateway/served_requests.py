@@ -21,7 +21,7 @@ from antiphon.client.client import Client, OnProgress
 from antiphon.client.connection.targets import describe_location, locate_target
 from antiphon.client.remote_skill import RemoteSkill
 from antiphon.client.requests.request_calls import loose_origin
-from antiphon.gateway.group import MAX_WATCHED, PrincipalGroup
+from antiphon.gateway.group import MAX_WATCHED, PrincipalGroup, choose_server, note_request
 from antiphon.gateway.offer import make_outer_uri, rewrite_entry
 from antiphon.gateway.relayed_asks import choose_extensions
 from antiphon.gateway.server_catalogue import ServerCatalogue, ServerItem
@@ -451,8 +451,9 @@ SUBSCRIBED: Mapping[str, Callable[[PrincipalGroup, ServerRequest, CallNext], Awa
 async def pass_on(group: PrincipalGroup, request: ServerRequest) -> Any:
     """Pass on a request of an extension, which only a server behind the gateway knows."""
     received = request.received
-    server, params = await group.speaker(request.method, received.raw)
-    await group.note(server, request.method)
+    catalogue = await group.listed()
+    server, params = choose_server(request.method, received.raw, group.spoken, catalogue)
+    await note_request(group.terms, group.upstreams[server].target, request.method)
     return await _make_request(group, server, request, request.params, Received(params, received.read))
 
 

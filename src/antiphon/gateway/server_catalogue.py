@@ -6,7 +6,7 @@ Pure. A new catalogue is made whenever the offer of a server changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from msgspec import Raw, Struct, structs
 
@@ -243,7 +243,7 @@ class ServerCatalogue:
             name = names[owned]
             # Only two names of one server can still be equal, if their digests are: the first one is kept.
             if found.setdefault(name, owned) == owned:
-                shown.append(item if name == item.name else _rename_item(item, name))
+                shown.append(item if name == item.name else structs.replace(cast("Any", item), name=name))
         return shown, found
 
     def _apart(
@@ -292,7 +292,3 @@ def _list_patterns(claim: UriClaim) -> list[UriTemplate]:
     except ConfigError:
         # Still listed, for clients that can use it; this gateway does not match URIs with it.
         return []
-
-
-def _rename_item(item: Any, name: str) -> Any:
-    return structs.replace(item, name=name)

@@ -223,7 +223,7 @@ class Upstream:
     def take(self) -> None:
         """Keep the server from being stopped as unused until ``let_go`` is called."""
         self._users += 1
-        self._wake()
+        self.resting_since = None
 
     def let_go(self) -> None:
         """End one ``take``."""
@@ -508,11 +508,8 @@ class Upstream:
         else:
             self.stop_resting()
 
-    def _wake(self) -> None:
-        self.resting_since = None
-
     def _forget_rest(self) -> None:
-        self._wake()
+        self.resting_since = None
         if self._rest is not None:
             self._rest.cancel()
             self._rest = None
