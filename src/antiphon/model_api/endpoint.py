@@ -17,6 +17,7 @@ import hashlib
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
@@ -39,8 +40,7 @@ from antiphon.model_api.dialects.asked import (
 )
 from antiphon.model_api.model_calls import ModelCall, Token, Tokens, Work, protect_memory, too_many
 from antiphon.protocol.http.rules import HeaderPair
-from antiphon.transports.http.server.asgi import Http, Receive, Scope, Send, send_json
-from antiphon.transports.http.server.body import read_body
+from antiphon.transports.http.server.asgi import Http, Receive, Scope, Send, read_body, send_json
 from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits
 from antiphon.transports.http.server.shutdown import serve_embedded
 from antiphon.wire.envelope import too_deep, without_strings
@@ -420,27 +420,17 @@ async def _wait_for_disconnect(http: Http) -> None:
         pass
 
 
-# --- responses --------------------------------------------------------------------------------------------------------
+class _Variables(msgspec.Struct):
+    """See ``variables.toml``."""
+
+    given: dict[str, str]
+    taken: list[str]
 
 
-GIVEN: Mapping[str, str] = {
-    "OPENAI_BASE_URL": "{address}/v1",
-    "OPENAI_API_BASE": "{address}/v1",  # LangChain, LiteLLM and the SDK before 1.0
-    "OPENAI_API_KEY": "{token}",
-    "ANTHROPIC_BASE_URL": "{address}",
-    "ANTHROPIC_API_URL": "{address}",  # LangChain
-    "ANTHROPIC_API_BASE": "{address}",  # LiteLLM
-    "ANTHROPIC_API_KEY": "{token}",
-}
+_VARIABLES = msgspec.toml.decode(Path(__file__).with_name("variables.toml").read_bytes(), type=_Variables)
+GIVEN: Mapping[str, str] = _VARIABLES.given
 """The variables that a process gets: all by which vendors' clients and wrappers of them find address and key."""
-
-TAKEN = (
-    # It would be sent beside our token, and Anthropic's client complains.
-    *("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_PROFILE", "CLAUDE_API_KEY"),
-    *("OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_ORGANIZATION", "OPENAI_PROJECT_ID", "OPENAI_WEBHOOK_SECRET"),
-    *("OPENAI_CUSTOM_HEADERS", "OPENAI_KEY", "OPENAI_API_TYPE", "OPENAI_API_VERSION"),
-    *("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT"),
-)
+TAKEN = tuple(_VARIABLES.taken)
 """Further variables that are removed: keys of the same vendors, and settings that would change where calls go."""
 
 _LOCAL = ("127.0.0.1", "localhost")

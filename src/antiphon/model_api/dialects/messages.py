@@ -56,7 +56,7 @@ class _MessagesStream:
                 _write_event("content_block_stop", {"index": at}),
             ]
         usage = {"input_tokens": answer.usage.input_tokens, "output_tokens": answer.usage.output_tokens}
-        delta = {"stop_reason": _find_stop_reason(answer), "stop_sequence": None}
+        delta = {"stop_reason": _STOPS.get(answer.stop, "end_turn"), "stop_sequence": None}
         parts += [_write_event("message_delta", {"delta": delta, "usage": usage}), _write_event("message_stop", {})]
         return b"".join(parts)
 
@@ -98,7 +98,11 @@ class Messages:
         content += [{"type": "tool_use", "id": use.id, "name": use.name, "input": use.input} for use in answer.uses]
         usage = {"input_tokens": answer.usage.input_tokens, "output_tokens": answer.usage.output_tokens}
         return msgspec.json.encode(
-            {**_make_blank_message(answer.model, usage), "content": content, "stop_reason": _find_stop_reason(answer)}
+            {
+                **_make_blank_message(answer.model, usage),
+                "content": content,
+                "stop_reason": _STOPS.get(answer.stop, "end_turn"),
+            }
         )
 
 
@@ -117,10 +121,6 @@ def _make_blank_message(model: str, usage: Mapping[str, int]) -> dict[str, Any]:
         "stop_sequence": None,
         "usage": usage,
     }
-
-
-def _find_stop_reason(answer: DialectAnswer) -> str:
-    return _STOPS.get(answer.stop, "end_turn")
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class _ChatStream:
             parts.append(self.text(rest, at))
             for number_, use in enumerate(answer.uses):
                 parts.append(self._chunk(at, {"tool_calls": [{"index": number_, **_tool_call(use)}]}))
-            parts.append(self._chunk(at, {}, _find_stop_reason(answer)))
+            parts.append(self._chunk(at, {}, _STOPS.get(answer.stop, "stop")))
         if self._asked.counts:
             parts.append(_write_event({**self._head, "choices": [], "usage": _sum_up_usage(answers)}))
         return b"".join(parts) + b"data: [DONE]\n\n"
@@ -108,7 +108,12 @@ class Chat:
     def respond(asked: DialectRequest, answers: Sequence[DialectAnswer]) -> bytes:
         """Write the whole response."""
         choices = [
-            {"index": at, "message": _write_message(each), "logprobs": None, "finish_reason": _find_stop_reason(each)}
+            {
+                "index": at,
+                "message": _write_message(each),
+                "logprobs": None,
+                "finish_reason": _STOPS.get(each.stop, "stop"),
+            }
             for at, each in enumerate(answers)
         ]
         return msgspec.json.encode(
@@ -132,10 +137,6 @@ def _sum_up_usage(answers: Sequence[DialectAnswer]) -> dict[str, int]:
     read = sum(each.usage.input_tokens for each in answers)
     written = sum(each.usage.output_tokens for each in answers)
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-
-
-def _find_stop_reason(answer: DialectAnswer) -> str:
-    return _STOPS.get(answer.stop, "stop")
 
 
 def _write_message(answer: DialectAnswer) -> dict[str, Any]:
