@@ -5,9 +5,8 @@ restores the session from its record and becomes the home; of several that try, 
 longer than its lease looks for its sessions again, before it takes anything for them. Calls that were open there
 end with an error, or go on here (``LegacySession.listen``), which their clients get when they resume the stream.
 
-A response goes on at another replica when the one that makes it dies. A stream goes on by its event ids, as a client of
-its own would resume it, within the response that the client has. A request without a response yet is served again if
-that does no harm; whether a call of a tool may, its server decides.
+A response goes on at another replica when the one that makes it dies: a stream by its event ids, within the response
+that the client has; a request without a response is served again if that does no harm.
 """
 
 from __future__ import annotations
@@ -88,7 +87,8 @@ class MovingResponse:
         asked, body = self._next_request()
         cut = await relays.pass_on(home, asked, body)
         if cut is None:
-            await self._check_refused()
+            if self._is_refused:
+                await self.end(None)
             self.is_done = True
             return
         if cut.is_refused:
@@ -127,7 +127,8 @@ class MovingResponse:
     async def serve_elsewhere(self, serve: Callable[[Http, bytes | None], Awaitable[None]]) -> None:
         """Let it come from this replica."""
         await serve(*self._next_request())
-        await self._check_refused()
+        if self._is_refused:
+            await self.end(None)
 
     async def end(self, refusal: HttpRefusal | None) -> None:
         """End it: with the refusal if nothing was done yet, else with an error that says that a process has stopped."""
@@ -177,10 +178,6 @@ class MovingResponse:
             self._is_refused = message["status"] != 200
         elif not self._is_refused:
             await self.http.send(message)
-
-    async def _check_refused(self) -> None:
-        if self._is_refused:
-            await self.end(None)
 
 
 def is_request(body: bytes | None) -> bool:
