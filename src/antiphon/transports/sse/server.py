@@ -18,8 +18,8 @@ from antiphon.protocol.caller import Caller
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Gate, HttpRefusal
 from antiphon.protocol.http.sse import encode_event
+from antiphon.protocol.session import MAX_BATCH
 from antiphon.transports.http.server import asgi, entrance
-from antiphon.transports.http.server.body import read_body
 from antiphon.transports.http.server.entrance import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.server.legacy_session import EarlyCancellations, find_cancelled_id
 from antiphon.transports.http.server.sse_response import Carrier, Lost
@@ -32,9 +32,6 @@ Serve = Callable[[Channel, Caller | None, Mapping[str, str]], Awaitable[None]]
 """``(channel, who opened it, headers of the opening request)``; returns when the peer or the channel has ended."""
 
 _POST_PATH, _PARAMETER = "/messages", "session_id"
-
-_MAX_BATCH = 256
-"""Messages of a batch that are looked at; the session refuses one that has more (``protocol.session.MAX_BATCH``)."""
 
 _MAX_CAME = 1_000
 """Latest requests whose ids are remembered: as many as one client may have open (``engine.connection.MAX_SERVED``)."""
@@ -147,7 +144,7 @@ class SseApp:
         if session is None or session.principal != http.principal:
             await asgi.send_refusal(http, _NO_SESSION)
             return
-        body = await read_body(http, self._max_body, self._body_timeout)
+        body = await asgi.read_body(http, self._max_body, self._body_timeout)
         if isinstance(body, HttpRefusal):
             await asgi.send_refusal(http, body)
             return
@@ -208,8 +205,9 @@ class _Session(QueuedChannel):
         except (InvalidRequest, ParseError):
             # The session says what is wrong with it.
             return data
-        left = [bytes(each) for each in batch[:_MAX_BATCH] if self._begins(bytes(each))]
-        if len(batch) > _MAX_BATCH or len(left) == len(batch):
+        # The session refuses a batch that has more.
+        left = [bytes(each) for each in batch[:MAX_BATCH] if self._begins(bytes(each))]
+        if len(batch) > MAX_BATCH or len(left) == len(batch):
             return data
         return b"[%b]" % b",".join(left) if left else None
 

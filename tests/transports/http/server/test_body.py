@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from antiphon.protocol.http.rules import HttpRefusal
-from antiphon.transports.http.server.asgi import Http
-from antiphon.transports.http.server.body import GONE, read_body
+from antiphon.transports.http.server.asgi import GONE, Http, read_body
 from tests.transports.http.server.driver import begin, closing, post
 from tests.transports.http.server.fakes import Bench, call, initialize, modern_headers
 

@@ -29,11 +29,11 @@ from antiphon.protocol.http import rules
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
 from antiphon.protocol.http.rules import Gate, HttpRefusal
 from antiphon.protocol.salvage import read_list, recover_id, salvage_reply
+from antiphon.protocol.session import MAX_BATCH
 from antiphon.transports.http.server import asgi, entrance
-from antiphon.transports.http.server.body import MAX_BATCH, read_body, serve_batch
 from antiphon.transports.http.server.entrance import CheckToken, EndpointSettings, Guard, TokenCheck
 from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
-from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
+from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace, serve_batch
 from antiphon.transports.http.server.post_exchange import Connect, Stateless
 from antiphon.transports.http.server.sessions import SessionHomes, Sessions, end_session
 from antiphon.wire.common import RequestParams
@@ -150,7 +150,7 @@ class HttpApp:
 
     async def _read_body(self, http: asgi.Http) -> bytes | None:
         """Return the body of a request, or ``None`` after it was refused."""
-        body = rules.check_media(http.headers, json_only=self.settings.json_only) or await read_body(
+        body = rules.check_media(http.headers, json_only=self.settings.json_only) or await asgi.read_body(
             http, self.settings.max_body, self.settings.body_timeout
         )
         if isinstance(body, HttpRefusal):

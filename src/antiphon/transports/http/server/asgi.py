@@ -1,14 +1,16 @@
-"""ASGI as this package uses it: the types, one request with its headers, and complete responses.
+"""ASGI as this package uses it: the types, one request with its headers and body, and complete responses.
 
-Server-sent events are in ``stream``.
+A body is limited in size and time. Server-sent events are in ``stream``.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from antiphon.errors import InvalidRequest
+from antiphon.machine.asyncio_tasks import at_once_or_within
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import NOT_ACCEPTED, Gate, HeaderPair, Headers, HttpRefusal, has_null_ids
 from antiphon.wire.envelope import RequestId
@@ -161,3 +163,52 @@ async def follow_lifespan(
             await end()
             await send({"type": "lifespan.shutdown.complete"})
             return
+
+
+GONE = HttpRefusal(400, InvalidRequest("The request was not finished"))
+"""The client disconnected before its body was complete, so nobody reads this."""
+
+
+async def read_body(http: Http, limit: int, patience: float) -> bytes | HttpRefusal:
+    """Read the body. ``limit`` in bytes (beyond it 413), ``patience`` in seconds for all of it (408)."""
+    length = http.headers.get(b"content-length")
+    if length is not None and (not length.isdigit() or len(length) > 15 or int(length) > limit):
+        return _too_large(limit)
+    try:
+        # Usually the whole body has arrived already, and then no timer is needed.
+        message = await at_once_or_within(patience, http.receive())
+    except TimeoutError:
+        return _too_slow()
+    body: bytes = message.get("body", b"")
+    if message["type"] == "http.disconnect":
+        return GONE
+    if message.get("more_body"):
+        return await _read_rest(http, body, limit, patience)
+    return body if len(body) <= limit else _too_large(limit)
+
+
+async def _read_rest(http: Http, first: bytes, limit: int, patience: float) -> bytes | HttpRefusal:
+    pieces = [first]
+    size = len(first)
+    try:
+        async with asyncio.timeout(patience):
+            while True:
+                message = await http.receive()
+                if message["type"] == "http.disconnect":
+                    return GONE
+                pieces.append(message.get("body", b""))
+                size += len(pieces[-1])
+                if size > limit:
+                    return _too_large(limit)
+                if not message.get("more_body"):
+                    return b"".join(pieces)
+    except TimeoutError:
+        return _too_slow()
+
+
+def _too_large(limit: int) -> HttpRefusal:
+    return HttpRefusal(413, InvalidRequest(f"Invalid request: the limit is {limit} bytes"))
+
+
+def _too_slow() -> HttpRefusal:
+    return HttpRefusal(408, InvalidRequest("The body did not arrive in time"))

@@ -1,8 +1,9 @@
 """A legacy session over HTTP: its id, its requests and streams, and which frame is sent on which stream.
 
 2025-11-25 basic/transports, "Session Management" and "Multiple Connections". Each message is sent on one stream:
-messages that belong to a request on that of the request, all others on the one the client opens with GET.
-Messages may overtake each other: a request whose cancellation came before it is not begun (``EarlyCancellations``).
+messages that belong to a request on that of the request, all others on the one the client opens with GET. Messages may
+overtake each other: a request whose cancellation came before it is not begun (``EarlyCancellations``). Only 2025-03-26
+has batches, several requests in one body. As JSON the replies are one array; on a stream each one is an event.
 """
 
 from __future__ import annotations
@@ -73,26 +74,10 @@ class LegacySession:
 
     is_framed = True
     __slots__ = (
-        "_cancelled",
-        "_count",
-        "_early",
-        "_ended",
-        "_exchanges",
-        "_over",
-        "_settings",
-        "_standing",
-        "_store",
-        "_streams",
-        "changed",
-        "id",
-        "key",
-        "moved",
-        "moves",
-        "peer",
-        "principal",
-        "revision",
+        "_cancelled", "_count", "_early", "_ended", "_exchanges", "_over", "_settings", "_standing",
+        "_store", "_streams", "changed", "id", "key", "moved", "moves", "peer", "principal", "revision",
         "used",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -527,3 +512,69 @@ def find_cancelled_id(envelope: Envelope) -> RequestId | None:
         return _decode(envelope.params or b"{}").request_id
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+class _BatchExchange(LegacyExchange, eq=False, kw_only=True):
+    _replies: list[bytes]
+    _left: int = 0
+
+    def expect(self) -> None:
+        self._left += 1
+
+    def take(self, frame: Frame) -> Awaitable[None] | None:
+        if not frame.final:
+            return super().take(frame)
+        self._left -= 1
+        if frame.data:
+            self._replies.append(frame.data)
+        return self.send_collected()
+
+    def withdrawn(self) -> None:
+        self._left -= 1
+        self.send_collected()
+
+    def send_collected(self) -> Awaitable[None] | None:
+        """Send the replies, if they can be sent now."""
+        if self.stream is not None:
+            for data in self._replies:
+                self.stream.put(data)
+            self._replies.clear()
+            if self._left == 0:
+                self.end()
+        elif self._left == 0:
+            return super().take(Frame(b"[%b]" % b",".join(self._replies), None, True))
+        return None
+
+
+async def serve_batch(
+    http: Http,
+    settings: EndpointSettings,
+    session: LegacySession,
+    messages: Sequence[Envelope],
+    refused: Sequence[bytes],
+) -> None:
+    """Serve the requests among some messages; ``refused`` are replies to messages that could not be read."""
+    exchange = _BatchExchange(http, settings, _session=session, _replies=list(refused))
+    requests = [each for each in messages if isinstance(each.id, int | str) and isinstance(each.method, str)]
+    for each in messages:
+        if (cancelled := find_cancelled_id(each)) is not None and all(cancelled != request.id for request in requests):
+            session.note_cancelled(cancelled)
+    for each in requests:
+        assert isinstance(each.id, int | str)
+        exchange.expect()
+        session.enter(each.id, exchange)
+    try:
+        exchange.waits()
+        if not requests and refused:
+            exchange.send_collected()
+        serving = asyncio.gather(*(session.peer.handle(each, caller=http.caller) for each in messages))
+        if requests or refused:
+            await serving
+            await exchange.until_answered()
+            await exchange.respond()
+        else:
+            await serving
+            await send_empty(http, 202)
+    finally:
+        if (forgetting := session.finish(exchange)) is not None:
+            await forgetting

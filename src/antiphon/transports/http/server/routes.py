@@ -17,7 +17,6 @@ from antiphon.errors import ConfigError, InvalidRequest
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.transports.http.server import asgi, entrance
-from antiphon.transports.http.server.body import read_body
 from antiphon.transports.http.server.entrance import Guard
 from antiphon.wire.envelope import encode_value
 
@@ -131,7 +130,7 @@ class WithRoutes:
 
 async def _send_answer(http: asgi.Http, route: _Route) -> None:
     """Send what a function returns for a request."""
-    body = b"" if http.method in ("GET", "HEAD") else await read_body(http, _MAX_BODY, _BODY_TIMEOUT)
+    body = b"" if http.method in ("GET", "HEAD") else await asgi.read_body(http, _MAX_BODY, _BODY_TIMEOUT)
     if http.query.count(b"&") >= _MAX_FIELDS:
         body = HttpRefusal(414, InvalidRequest(f"The query has more than {_MAX_FIELDS} fields"))
     if isinstance(body, HttpRefusal):
