@@ -1,8 +1,8 @@
 """Targets as typed, and the configuration files that list servers: where they are, and whether they are trusted.
 
 Owns the questions about trust: a project's file is shown before anything in it is used or substituted.
-``server_files`` parses them, ``host.config.toml_files`` records what was allowed. A program that keeps running reads the
-files again when they change, and asks nobody: a file that is not trusted in its present form has no servers; a file
+``server_files`` parses them, ``host.config.toml_files`` records what was allowed. A program that keeps running reads
+the files again when they change, and asks nobody: a file that is not trusted in its present form has no servers; a file
 that cannot be read keeps the servers that it had. The same holds for ``[gateway]`` of our own configuration.
 """
 

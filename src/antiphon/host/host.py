@@ -175,7 +175,7 @@ class Host:
                 no-model.
             InternalError: the provider or the store failed; the reason is not sent to the server.
         """
-        return await pipeline.answer_sampling(self._desk_for(*origin.identities), params, origin)
+        return (await pipeline.complete_sampling(self._desk_for(*origin.identities), params, origin)).result
 
     async def answer(
         self, params: CreateMessageRequestParams, origin: Origin, flow: Callable[[str], object] | None = None

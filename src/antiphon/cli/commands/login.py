@@ -17,7 +17,7 @@ from antiphon.auth.client.token_endpoint import revoke_login
 from antiphon.cli.config_files import address_of, resolve_target
 from antiphon.cli.login_access import choose_page, describe_validity, find_login, open_logins, server_of
 from antiphon.cli.options import Config, For, Json, TargetText
-from antiphon.cli.output.formats import Failed, prefix_errors, print_json, print_list, print_text
+from antiphon.cli.output.formats import Failed, prefix_errors, print_list, print_text
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address
 from antiphon.errors import Unauthorized
@@ -109,20 +109,6 @@ async def _show_device_page(page: DevicePage) -> None:
 async def logins(*, principal: For = None, as_json: Json = False) -> None:
     """List where you are signed in."""
     found = sorted((await open_logins(principal).read()).logins, key=lambda one: one.server)
-    if as_json:
-        for one in found:
-            print_json(
-                {
-                    "server": one.server,
-                    "issuer": one.metadata.issuer,
-                    "client": one.identity.client_id,
-                    "scopes": list(one.scopes),
-                    "expiresAt": one.expires_at,
-                    "renewable": one.refresh_token is not None,
-                    "bound": one.key is not None,
-                }
-            )
-        return
     print_list(
         found,
         {
@@ -132,8 +118,17 @@ async def logins(*, principal: For = None, as_json: Json = False) -> None:
             "scopes": lambda one: " ".join(one.scopes) or "none named",
             "lasts": describe_validity,
         },
-        as_json=False,
+        as_json=as_json,
         nothing="You are signed in nowhere.",
+        encode=lambda one: {
+            "server": one.server,
+            "issuer": one.metadata.issuer,
+            "client": one.identity.client_id,
+            "scopes": list(one.scopes),
+            "expiresAt": one.expires_at,
+            "renewable": one.refresh_token is not None,
+            "bound": one.key is not None,
+        },
     )
 
 

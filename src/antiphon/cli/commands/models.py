@@ -64,15 +64,11 @@ def command(
 
 
 def _print_models(models: Models, environ: Mapping[str, str], *, as_json: bool) -> None:
-    if as_json:
-        for model in models.catalogue:
-            is_default = model.name == models.catalogue.default
-            print_json({**msgspec.to_builtins(model), "default": is_default, "ready": not missing_key(model, environ)})
-        return
+    default = models.catalogue.default
     print_list(
         list(models.catalogue),
         {
-            "model": lambda model: f"{model.name}{' (default)' if model.name == models.catalogue.default else ''}",
+            "model": lambda model: f"{model.name}{' (default)' if model.name == default else ''}",
             "served by": lambda model: f"{model.provider}: {model.model}",
             "per million": lambda model: _format_price(model.price),
             "context": lambda model: _format_known(model.context),
@@ -81,8 +77,13 @@ def _print_models(models: Models, environ: Mapping[str, str], *, as_json: bool) 
             "intelligence": lambda model: _format_known(model.intelligence),
             "key": lambda model: _describe_key(model, environ),
         },
-        as_json=False,
+        as_json=as_json,
         nothing="There are no models.",
+        encode=lambda model: {
+            **msgspec.to_builtins(model),
+            "default": model.name == default,
+            "ready": not missing_key(model, environ),
+        },
     )
 
 

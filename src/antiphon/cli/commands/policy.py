@@ -93,7 +93,7 @@ def judge_request(path: Path, server: str | None, *, background: bool, headless:
     asked, known = read_ask(path), origin_at("command:" if server is None else server)
     call = None if background else OriginCall(id="explained", method="tools/call")
     origin = msgspec.structs.replace(known, id="explained", call=call)
-    return Judged(asked=asked, origin=origin, situation=Situation(now=_now()), headless=headless)
+    return Judged(asked=asked, origin=origin, situation=Situation(now=datetime.now().astimezone()), headless=headless)
 
 
 def judge_case(case: CallCase, *, headless: bool = False) -> Judged:
@@ -108,7 +108,10 @@ def judge_case(case: CallCase, *, headless: bool = False) -> Judged:
     )
     # A person has allowed the tool before, and left its labels as its server claims them.
     situation = Situation(
-        now=case.at or _now(), calls=Counter(case.called), flowed=frozenset(case.flowed), is_known=True
+        now=case.at or datetime.now().astimezone(),
+        calls=Counter(case.called),
+        flowed=frozenset(case.flowed),
+        is_known=True,
     )
     return Judged(asked=params, origin=origin, situation=situation, headless=headless or case.headless)
 
@@ -123,10 +126,6 @@ def read_cases(path: Path) -> list[CallCase]:
         return cases
     except (ValueError, KeyError, RecursionError) as error:
         raise ConfigError(f"{path}: not a file of cases ([[cases]] with tool and expect): {error}") from None
-
-
-def _now() -> datetime:
-    return datetime.now().astimezone()
 
 
 def find_effective_policy(config: Config, *identities: str) -> Policy:
@@ -295,10 +294,6 @@ async def list_given(*, as_json: Json = False, where: StoreOptions) -> None:
     async with open_chosen_store(where) as store:
         given = await Grants(store).all()
         spent = {balance.key: balance.spent.money for balance in await store.balances("grant:")}
-    if as_json:
-        for one in given:
-            print_json({**msgspec.to_builtins(one), "spent": spent.get(f"grant:{one.id}", 0)})
-        return
     columns: dict[str, Callable[[Given], str]] = {
         "grant": lambda one: one.id,
         "given": lambda one: format_time(one.given),
@@ -315,7 +310,13 @@ async def list_given(*, as_json: Json = False, where: StoreOptions) -> None:
         "until": lambda one: format_time(one.grant.terms.until),
         "models": _describe_models,
     }
-    print_list(given, columns, as_json=False, nothing="Nothing is allowed beforehand by a person.")
+    print_list(
+        given,
+        columns,
+        as_json=as_json,
+        nothing="Nothing is allowed beforehand by a person.",
+        encode=lambda one: {**msgspec.to_builtins(one), "spent": spent.get(f"grant:{one.id}", 0)},
+    )
 
 
 @grants.command("revoke")

@@ -127,15 +127,22 @@ def print_json(value: object) -> None:
     write_line(json_line(value))
 
 
-def print_list(items: Sequence[T], columns: Mapping[str, Callable[[T], str]], *, as_json: bool, nothing: str) -> None:
+def print_list(
+    items: Sequence[T],
+    columns: Mapping[str, Callable[[T], str]],
+    *,
+    as_json: bool,
+    nothing: str,
+    encode: Callable[[T], object] = lambda item: item,
+) -> None:
     """Print a list: a table on a terminal, else tab-separated lines; or each item as a line of JSON.
 
     ``columns``: titles, with functions from an item to a cell. ``nothing``: the text (not into pipes) for an empty
-    list.
+    list. ``encode``: returns what is printed of an item as JSON, by default all of it.
     """
     if as_json:
         for item in items:
-            print_json(item)
+            print_json(encode(item))
     elif not is_terminal():
         for item in items:
             write_line("\t".join(inert_line(cell(item)) for cell in columns.values()))

@@ -448,7 +448,7 @@ class Trust:
 
     def has(self, path: Path, digest: str, *, environment: bool = False) -> bool:
         """Return whether a file was allowed with content of this SHA-256; ``environment`` as for ``covers``."""
-        wanted = (_name_file(path), digest)
+        wanted = (os.path.realpath(path), digest)
         return any((one.path, one.digest) == wanted and one.environment >= environment for one in self.all())
 
     def add(self, path: Path, data: bytes, *, environment: bool = False, is_moved: bool = False) -> None:
@@ -456,18 +456,18 @@ class Trust:
 
         ``environment``: its servers may also get the user's whole environment.
         """
-        kept = [one for one in self.all() if one.path != _name_file(path) or one.is_moved or is_moved]
-        new = Trusted(path=_name_file(path), digest=_compute_digest(data), since=time.time())
+        kept = [one for one in self.all() if one.path != os.path.realpath(path) or one.is_moved or is_moved]
+        new = Trusted(path=os.path.realpath(path), digest=_compute_digest(data), since=time.time())
         self._write([*kept, msgspec.structs.replace(new, environment=environment, is_moved=is_moved)])
 
     def end_move(self, path: Path) -> None:
         """Forget the permissions that servers of a file needed behind a gateway."""
-        self._write([one for one in self.all() if one.path != _name_file(path) or not one.is_moved])
+        self._write([one for one in self.all() if one.path != os.path.realpath(path) or not one.is_moved])
 
     def revoke(self, path: Path) -> bool:
         """Withdraw the permission for a file. Returns whether there was one."""
         found = self.all()
-        kept = [one for one in found if one.path not in (_name_file(path), str(path))]
+        kept = [one for one in found if one.path not in (os.path.realpath(path), str(path))]
         if len(kept) < len(found):
             self._write(kept)
         return len(kept) < len(found)
@@ -495,10 +495,6 @@ class Trust:
             replace_file(self.place, msgspec.json.format(msgspec.json.encode(trusted), indent=1))
         except OSError as error:
             raise ConfigError(f"{self.place}: {error.strerror}") from None
-
-
-def _name_file(path: Path) -> str:
-    return os.path.realpath(path)
 
 
 def _compute_digest(data: bytes) -> str:

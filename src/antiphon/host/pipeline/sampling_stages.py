@@ -1,6 +1,6 @@
 """The stages of answering an ask, in the only module of the host that knows their order.
 
-``answer_sampling`` serves sampling, and ``answer_elicitation`` elicitation; ``tool_consent`` does the same for tool
+``complete_sampling`` serves sampling, and ``answer_elicitation`` elicitation; ``tool_consent`` does the same for tool
 calls. Each stage decides in a module of its own; this one acts on the decisions. Stages are numbered 1 to 10 in the
 order of calls. The tenth, the audit, is part of all others: a record is saved in the transaction of the change it
 describes, and before anything is sent.
@@ -248,24 +248,18 @@ class _Cleared(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
 
-async def answer_sampling(desk: Desk, received: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
-    """Answer a sampling request, or raise the reason why not.
+async def complete_sampling(
+    desk: Desk, received: CreateMessageRequestParams, origin: Origin, flow: Callable[[str], object] | None = None
+) -> Completion:
+    """Answer a sampling request, and return the usage and the model as well; or raise the reason why not.
+
+    ``flow`` gets the text while it comes, if nobody reviews the answer: masked, in pieces that are never taken back.
 
     Raises:
         InvalidParams: the request is not valid; the message names the place.
         Rejected: a person, the policy, a limit, the budget or the lack of a person refused; ``data.reason`` is a
             ``case.Reason``.
         InternalError: the provider, the reviewer or the store failed; the reason is not sent to the server.
-    """
-    return (await complete_sampling(desk, received, origin)).result
-
-
-async def complete_sampling(
-    desk: Desk, received: CreateMessageRequestParams, origin: Origin, flow: Callable[[str], object] | None = None
-) -> Completion:
-    """Answer as ``answer_sampling`` does; return the usage and the model as well.
-
-    ``flow`` gets the text while it comes, if nobody reviews the answer: masked, in pieces that are never taken back.
     """
     case = Case(desk, origin, SAMPLING)
     case.flow = flow
