@@ -18,10 +18,9 @@ from antiphon.protocol.caller import Caller
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Gate, HttpRefusal
 from antiphon.protocol.http.sse import encode_event
-from antiphon.protocol.session import MAX_BATCH
 from antiphon.transports.http.server import asgi, entrance
 from antiphon.transports.http.server.entrance import CheckToken, Guard, TokenCheck
-from antiphon.transports.http.server.legacy_session import EarlyCancellations, find_cancelled_id
+from antiphon.transports.http.server.legacy_session import MAX_BATCH, EarlyCancellations, find_cancelled_id
 from antiphon.transports.http.server.sse_response import Carrier, Lost
 from antiphon.transports.queued import QueuedChannel
 from antiphon.wire.envelope import RequestId, decode_envelope, split_batch

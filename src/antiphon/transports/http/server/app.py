@@ -29,11 +29,10 @@ from antiphon.protocol.http import rules
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
 from antiphon.protocol.http.rules import Gate, HttpRefusal
 from antiphon.protocol.salvage import read_list, recover_id, salvage_reply
-from antiphon.protocol.session import MAX_BATCH
 from antiphon.transports.http.server import asgi, entrance
 from antiphon.transports.http.server.entrance import CheckToken, EndpointSettings, Guard, TokenCheck
 from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
-from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace, serve_batch
+from antiphon.transports.http.server.legacy_session import MAX_BATCH, LegacySession, SessionPlace, serve_batch
 from antiphon.transports.http.server.post_exchange import Connect, Stateless
 from antiphon.transports.http.server.sessions import SessionHomes, Sessions, end_session
 from antiphon.wire.common import RequestParams

@@ -514,6 +514,10 @@ def find_cancelled_id(envelope: Envelope) -> RequestId | None:
         return None
 
 
+MAX_BATCH = 256
+"""Most messages in one batch."""
+
+
 class _BatchExchange(LegacyExchange, eq=False, kw_only=True):
     _replies: list[bytes]
     _left: int = 0
