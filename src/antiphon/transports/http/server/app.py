@@ -5,7 +5,7 @@ enters each room once, and its response leaves by the exchange:
 
     connections     the bytes, bounded; uvicorn makes a scope of them
       app           is it let in?  guards, entrance: host, origin, token
-        body        all of it, bounded in size and time
+        asgi        the body: all of it, bounded in size and time
       app           which era?  protocol/http: headers against the envelope
         sessions          a session that may live in another process is served there
         legacy_session    up to 2025-11-25: the session that the request names, or a new one

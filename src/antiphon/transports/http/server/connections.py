@@ -1,7 +1,7 @@
 """uvicorn's connections with limits: their number, the time and size of a head, and the time without reading.
 
 uvicorn limits none of these. Clients that open connections and send nothing, send endless heads, or do not read what is
-sent to them, could hold sockets and buffers for ever. ``app`` and ``body`` limit what a request may cost. This module
+sent to them, could hold sockets and buffers for ever. ``app`` and ``asgi`` limit what a request may cost. This module
 imports uvicorn, so it is imported only by programs that serve.
 """
 
