@@ -51,11 +51,12 @@ async def at_once_or_within(seconds: float, work: Awaitable[T]) -> T:
     except StopIteration as done:
         return cast("T", done.value)
     async with asyncio.timeout(seconds):
-        return await _run_rest(coroutine, pending)
+        return await run_rest(coroutine, pending)
 
 
 @types.coroutine
-def _run_rest(work: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
+def run_rest(work: Generator[Any, Any, T] | Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
+    """Continue to await something that was begun by hand, and has yielded ``pending``."""
     while True:
         try:
             value = yield pending

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMappi
 from typing import Any
 
 from antiphon.errors import InvalidRequest
-from antiphon.machine.asyncio_tasks import at_once_or_within
+from antiphon.machine.asyncio_tasks import run_rest
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import NOT_ACCEPTED, Gate, HeaderPair, Headers, HttpRefusal, has_null_ids
 from antiphon.wire.envelope import RequestId
@@ -174,11 +174,18 @@ async def read_body(http: Http, limit: int, patience: float) -> bytes | HttpRefu
     length = http.headers.get(b"content-length")
     if length is not None and (not length.isdigit() or len(length) > 15 or int(length) > limit):
         return _too_large(limit)
+    # Usually the whole body has arrived already, and then neither a timer nor another frame is needed.
+    receiving = http.receive().__await__()
     try:
-        # Usually the whole body has arrived already, and then no timer is needed.
-        message = await at_once_or_within(patience, http.receive())
-    except TimeoutError:
-        return _too_slow()
+        pending = receiving.send(None)
+    except StopIteration as stop:
+        message: Message = stop.value
+    else:
+        try:
+            async with asyncio.timeout(patience):
+                message = await run_rest(receiving, pending)
+        except TimeoutError:
+            return _too_slow()
     body: bytes = message.get("body", b"")
     if message["type"] == "http.disconnect":
         return GONE
