@@ -21,6 +21,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
+from antiphon.host.checks.people import read_deciders
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.store import ask_rows, chain
 from antiphon.host.store.base import Change, Store
@@ -151,6 +152,7 @@ class Audit:
             digest=digest,
             host=self._store.host,
             call=origin.call.id if origin.call else None,
+            people=read_deciders(facts.get("by")),
             **facts,
         )
 
@@ -412,7 +414,7 @@ def _make_event(entry: Entry) -> dict[str, Any]:
             "uid": entry.hash,
             "sequence": entry.seq,
         },
-        "actor": {"app_name": "antiphon"} if record.by is None else {"user": {"name": record.by}},
+        "actor": {"app_name": "antiphon"} if record.by is None else {"user": _describe_user(record)},
         "api": {
             "operation": record.method,
             "request": {"uid": record.ask},
@@ -440,6 +442,12 @@ def _make_log(entry: Entry) -> dict[str, Any]:
         "body": {"stringValue": f"{record.step} {record.outcome}".strip()},
         "attributes": _list_attributes({f"antiphon.{name}": value for name, value in members.items()}),
     }
+
+
+def _describe_user(record: Record) -> dict[str, str | None]:
+    """Describe who decided; the first of several."""
+    issuer, _, subject = record.people[0].partition(" sub:") if record.people else ("", "", "")
+    return {"name": record.by, **({"uid": subject, "domain": issuer} if issuer else {})}
 
 
 def _list_members(record: Record) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.ask_limits import check_options
 from antiphon.host.checks.conditions import CallFacts, Unclear, read_condition
 from antiphon.host.checks.labels import Label, LabelRule, find_labels, meets_all
+from antiphon.host.checks.people import MOST_PEOPLE, Demands, check_name
 from antiphon.host.checks.result_rules import ResultRule
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin
@@ -59,13 +60,28 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Only calls of tools for which this condition in CEL holds: ``'tool == "transfer" && args.amount > 100'``. A
     person is asked where it is unclear whether it holds, such as without an ``amount``. Needs ``antiphon[host]``."""
 
+    to: tuple[str, ...] | None = None
+    """Of a call of a tool that is asked about: only these people may decide it, and only on a page on which they have
+    signed in. ``"group:finance"``, ``"sub:SUBJECT"`` or a verified e-mail address."""
+    people: Annotated[int, msgspec.Meta(ge=1, le=MOST_PEOPLE)] | None = None
+    """Of a call of a tool that is asked about: how many people have to approve exactly the same."""
+
     def __post_init__(self) -> None:
         check_options(self)
+        for name in self.to or ():
+            check_name(name)
+        if self.demands and self.effect != "ask":
+            raise ValueError('to and people are for a rule with effect = "ask"')
         if self.when is not None:
             try:
                 read_condition(self.when)
             except (ValueError, ConfigError) as error:
                 raise ValueError(f"when: {error}") from None
+
+    @property
+    def demands(self) -> Demands:
+        """Whom the rule leaves a call to."""
+        return Demands(to=(self.to,) if self.to else (), people=self.people or 1)
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,11 +142,13 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     effect: Effect
     reason: Reason
     rule: Rule | None = None
+    demands: Demands = Demands()
+    """Whom all rules that match leave the call to, taken together."""
 
     @property
     def is_exact(self) -> bool:
         """Whether a person is to be asked about these very arguments, so that no grant covers the call."""
-        return self.effect == "ask" and (self.condition is not None or self.reason == "flow")
+        return self.effect == "ask" and (self.condition is not None or self.reason == "flow" or bool(self.demands))
 
     @property
     def condition(self) -> str | None:
@@ -162,6 +180,27 @@ def decide(
         situation: what conditions may depend on; default now, without earlier calls.
     """
     found = _find_matches(policy, params, origin, situation) if policy.rules else ()
+    verdict = _judge(policy, params, origin, found, headless=headless, redefined=redefined, situation=situation)
+    demands = [rule.demands for rule, _ in found if rule.demands]
+    if not demands or verdict.effect == "deny":
+        return verdict
+    if headless:
+        # What people have to decide is never allowed because there are none.
+        return msgspec.structs.replace(verdict, effect="deny", reason="no-reviewer")
+    lists = tuple(dict.fromkeys(names for each in demands for names in each.to))
+    return msgspec.structs.replace(verdict, demands=Demands(to=lists, people=max(each.people for each in demands)))
+
+
+def _judge(
+    policy: Policy,
+    params: Asked,
+    origin: Origin,
+    found: Sequence[tuple[Rule, str]],
+    *,
+    headless: bool,
+    redefined: bool,
+    situation: Situation | None,
+) -> Verdict:
     rule, unclear = found[0] if found else (None, "")
     if unclear:
         return Verdict(effect="deny" if headless else "ask", reason="unclear", rule=rule)
@@ -304,7 +343,7 @@ def _sampling_mismatch(rule: Rule, params: CreateMessageRequestParams) -> str | 
 
 _ABOUT: dict[Kind, tuple[str, ...]] = {
     "sampling": ("tools", "max_tokens", "over_tokens"),
-    "tool": ("name", "read_only", "when"),
+    "tool": ("name", "read_only", "when", "to", "people"),
 }
 """The conditions of a rule that only asks of one kind can meet."""
 _SAID: dict[Kind, str] = {"sampling": "sampling", "elicitation": "an elicitation", "tool": "the call of a tool"}

@@ -46,7 +46,9 @@ from antiphon.host.review.review import (
     ElicitItem,
     Filled,
     NoReviewer,
+    QueueReviewer,
     Regenerate,
+    Reviewer,
     ReviewItem,
     ToolItem,
     can_tell,
@@ -243,11 +245,8 @@ async def decided(
     case: Case, item: ReviewItem | ToolItem, admitted: Pass
 ) -> Approve | Edit | EditCall | Answer | Regenerate:
     """Ask the reviewer. A refusal is raised, and ``CallTaken`` if the same call of a tool was decided elsewhere."""
-    desk = case.desk
-    if desk.reviewer is None or desk.headless:
-        raise case.refusal("no-reviewer")
+    reviewer = _find_reviewer(case, item)
     try:
-        reviewer = desk.reviewer
         ask = partial(reviewer.confirm, item) if isinstance(item, ToolItem) else partial(reviewer.review, item)
         decision = await _count_review(case, admitted, ask)
     except Blocked:
@@ -275,6 +274,15 @@ async def decided(
     # Meanwhile somebody may have blocked the server in another process, where this wait could not be ended.
     await refuse_blocked(case)
     return decision
+
+
+def _find_reviewer(case: Case, item: ReviewItem | ToolItem) -> Reviewer:
+    desk = case.desk
+    if desk.reviewer is None or desk.headless:
+        raise case.refusal("no-reviewer")
+    if isinstance(item, ToolItem) and item.demands and not isinstance(desk.reviewer, QueueReviewer):
+        raise case.refusal("no-reviewer", why="a rule leaves this to people who have signed in on the review page")
+    return desk.reviewer
 
 
 def _refuse_unanswered(case: Case, error: NoReviewer) -> Exception:

@@ -346,7 +346,7 @@ async def _review_call(
     except CallTaken:
         return await _repeat_call(case, params, pending, is_taken=True)
     changed = await _decide_replacement(case, item, decision)
-    _check_policy_again(case, params, changed, shown)
+    _check_policy_again(case, item, changed, shown)
     by = decider_of(decision)
     ticket, case.ticket = case.ticket, None
     chosen = decision.labels if isinstance(decision, Approve) and item.labels is not None else None
@@ -402,6 +402,7 @@ async def _make_item(case: Case, params: CallToolRequestParams, shown: _Definiti
         allowed=shown.allowed.body if shown.is_changed and shown.allowed is not None else None,
         text=text,
         left_out=left_out,
+        demands=verdict.demands,
     )
 
 
@@ -414,19 +415,18 @@ def _cut_text(data: bytes) -> tuple[str, int]:
     return text, len(data) - len(text.encode())
 
 
-def _check_policy_again(
-    case: Case, params: CallToolRequestParams, changed: ChangedCall | None, shown: _DefinitionPair
-) -> None:
+def _check_policy_again(case: Case, item: ToolItem, changed: ChangedCall | None, shown: _DefinitionPair) -> None:
     """Let the policy have the last word: about an edited call, and about what has happened while the person thought.
 
     Raises:
-        Rejected: the policy denies the call that would run.
+        Rejected: the policy denies the call that would run, or leaves it to more people than have decided.
     """
     if changed is not None and changed.params is None:
         return
-    now = case.desk.passed.situation(case.origin, params.name)
-    runs = params if changed is None or changed.params is None else changed.params
-    if decide(case.desk.policy, runs, case.origin, redefined=shown.is_changed, situation=now).effect == "deny":
+    now = case.desk.passed.situation(case.origin, item.params.name)
+    runs = item.params if changed is None or changed.params is None else changed.params
+    verdict = decide(case.desk.policy, runs, case.origin, redefined=shown.is_changed, situation=now)
+    if verdict.effect == "deny" or verdict.demands.exceeds(item.demands):
         raise case.refusal("policy")
 
 

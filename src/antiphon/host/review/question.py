@@ -21,6 +21,7 @@ import msgspec
 
 from antiphon.host.checks.conditions import holds_for
 from antiphon.host.checks.form_fields import check_content, fields_of
+from antiphon.host.checks.people import read_deciders
 from antiphon.host.review import review
 from antiphon.host.review.review import NoReviewer, ToolItem, digest
 from antiphon.host.store.base import PendingCallRow, ReviewKind, ReviewRow, ReviewState
@@ -50,6 +51,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """For ``"late"``: cancelled, call-gone, deadline or closed. For ``"failed"``: the reason of the refusal."""
 
 
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """One approval, where a rule wants more than one person."""
+
+    by: str
+    """As records name the person."""
+    decision: review.Approve | review.EditCall
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """One question, as stored."""
 
@@ -76,6 +85,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """When a decision that is held takes effect; until then it can be undone."""
     outcome: Outcome | None = None
     """What became of the decision; ``None`` while that is unknown."""
+    approvals: tuple[Approval, ...] = ()
+    """Those so far, all of the same, where a rule wants more than one person."""
 
 
 def decision_of(row: ReviewRow) -> AnyDecision:
@@ -106,6 +117,7 @@ def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
         hash=row.hash or ("" if item is None else review.hash_of(item)),
         release=row.release if row.held else None,
         outcome=None if row.outcome is None else msgspec.json.decode(row.outcome, type=Outcome),
+        approvals=msgspec.json.decode(row.approvals or "[]", type=tuple[Approval, ...]),
     )
 
 
@@ -137,6 +149,7 @@ def record_withdrawal(row: ReviewRow, by: str | None, now: float) -> Iterator[Re
         host=host,
         call=origin.call.id if origin.call else None,
         by=by or row.by,
+        people=read_deciders(by or row.by),
     )
 
 

@@ -21,12 +21,15 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.checks.ask_limits import LimitReached
+from antiphon.host.checks.people import Decider, read_deciders, write_decider
 from antiphon.host.review import review
+from antiphon.host.review.deciders import NotAllowed, check_decider, check_undo
 from antiphon.host.review.decisions import check_arguments
 from antiphon.host.review.question import (
     PENDING,
     AnyDecision,
     AnyItem,
+    Approval,
     CallLeft,
     CallTaken,
     Mismatch,
@@ -424,25 +427,26 @@ class Queue:
             raise LookupError(f"there is no review {id}")
         return question_of(row)
 
-    async def decide(self, id: str, decision: AnyDecision, *, hash: str, by: str | None = None) -> None:
+    async def decide(self, id: str, decision: AnyDecision, *, hash: str, by: Decider | None = None) -> None:
         """Decide a question.
 
         Args:
             id: id of the question.
             decision: the decision.
             hash: ``Question.hash`` of what was shown to the person who decides.
-            by: who decides, for the record.
+            by: who decides: a ``Person`` who has signed in, or a name for the record that proves nothing.
 
         Raises:
             LookupError: there is no question with this id.
             NotShown: the question does not have this hash (any more); nothing was decided.
             Mismatch: the decision does not fit the question.
             AlreadyDecided: somebody else decided, or nobody waits any more.
+            NotAllowed: a rule, or the role of the person, leaves it to somebody else.
         """
         await self.decide_all({id: decision}, {id: hash}, by=by)
 
     async def decide_all(
-        self, decisions: Mapping[str, AnyDecision], hashes: Mapping[str, str], *, by: str | None = None
+        self, decisions: Mapping[str, AnyDecision], hashes: Mapping[str, str], *, by: Decider | None = None
     ) -> None:
         """Decide several questions, such as those of one group: all or none. See ``decide`` for what it raises.
 
@@ -451,14 +455,16 @@ class Queue:
         Args:
             decisions: decisions by id of the question.
             hashes: by id of the question, ``Question.hash`` of what was shown.
-            by: who decides, for the record.
+            by: who decides: a ``Person`` who has signed in, or a name for the record that proves nothing.
         """
         now = self._clock()
         kept: list[base.Decided] = []
-        for id, decision in decisions.items():
+        for id, given in decisions.items():
             question = await self.get(id)
             if question.item is None:
                 raise AlreadyDecided(question)
+            decision = _read_approved(question, given)
+            check_decider(by, question.item, decision)
             check(question.item, decision)
             await _check_call(question.item, decision)
             shown = hashes.get(id, "")
@@ -469,27 +475,31 @@ class Queue:
             kept.append(self._kept(question, decision, by, now, hash=shown, alone=len(decisions) == 1))
         late = await self._store.decide(kept)
         if late is not None:
-            hash = next(decided.hash for decided in kept if decided.id == late.id)
-            if late.state == "pending" and not late.held and late.hash not in (None, hash):
+            mine = next(decided for decided in kept if decided.id == late.id)
+            has_changed = late.hash not in (None, mine.hash)
+            has_changed |= mine.approvals is not None and late.approvals != mine.seen
+            if late.state == "pending" and not late.held and has_changed:
                 raise NotShown("the question has changed since it was shown: look at it again")
             raise AlreadyDecided(question_of(late))
 
     def _kept(
-        self, question: Question, decision: AnyDecision, by: str | None, now: float, *, hash: str, alone: bool
+        self, question: Question, decision: AnyDecision, by: Decider | None, now: float, *, hash: str, alone: bool
     ) -> base.Decided:
-        block = None
+        block, name = None, write_decider(by)
         if isinstance(decision, review.Deny) and decision.reach == "server" and question.item is not None:
             origin = question.item.origin
             alike = origin.coarser[0] if origin.coarser else None
-            block = base.BlockRow(identity=question.identity, target=origin.target, since=now, by=by, coarse=alike)
-        return base.Decided(
+            block = base.BlockRow(identity=question.identity, target=origin.target, since=now, by=name, coarse=alike)
+        decided = base.Decided(
             id=question.id,
             decision=encode_value(decision).decode(),
-            by=by,
+            by=name,
             hash=hash,
             release=self._release(question, decision, now, alone=alone),
             block=block,
+            seen=encode_value(question.approvals).decode() if question.approvals else None,
         )
+        return _count_approvals(question, decision, decided)
 
     def _release(self, question: Question, decision: AnyDecision, now: float, *, alone: bool) -> float | None:
         """Return when a decision takes effect; ``None`` for at once, as the refusal of one request does.
@@ -505,8 +515,10 @@ class Queue:
             seconds = min(seconds, (question.expires - now) / _SHARE)
         return None if refuses or seconds <= 0 else now + seconds
 
-    async def undo(self, id: str, *, by: str | None = None, decided: float | None = None) -> None:
-        """Take back a permission that is held, so that the question waits again. Any reviewer may do so.
+    async def undo(self, id: str, *, by: Decider | None = None, decided: float | None = None) -> None:
+        """Take back a permission that is held, so that the question waits again.
+
+        Somebody who has signed in takes back only their own, or as an admin any.
 
         Args:
             id: id of the question.
@@ -515,19 +527,22 @@ class Queue:
 
         Raises:
             LookupError: there is no question with this id.
+            NotAllowed: the person did not make this decision, and is no admin.
             AlreadyDecided: the decision has taken effect, there is nothing to undo, or another decision.
         """
         row = await self._store.review(id)
+        check_undo(by, None if row is None else row.by)
+        name = write_decider(by)
         is_meant = row is not None and decided in (None, row.decided)
         if row is None or not (
-            is_meant and await self._store.undo(id, row.decided, *record_withdrawal(row, by, self._clock()))
+            is_meant and await self._store.undo(id, row.decided, *record_withdrawal(row, name, self._clock()))
         ):
             raise AlreadyDecided(await self.get(id))
         decision = decision_of(row)
         if isinstance(decision, review.Deny) and decision.reach == "server":
             await self._store.unblock(row.identity)
 
-    async def block(self, identity: str, target: str, *, by: str | None = None, coarse: str | None = None) -> None:
+    async def block(self, identity: str, target: str, *, by: Decider | None = None, coarse: str | None = None) -> None:
         """Block a server, and withdraw at once everything that waits from it, in all processes that share the store.
 
         Args:
@@ -537,7 +552,7 @@ class Queue:
             coarse: the first of ``Origin.coarser``, to block similar servers as well, such as the same one started in
                 another folder; by default only this server is blocked.
         """
-        row = base.BlockRow(identity=identity, target=target, since=self._clock(), by=by, coarse=coarse)
+        row = base.BlockRow(identity=identity, target=target, since=self._clock(), by=write_decider(by), coarse=coarse)
         await self._store.block(row)
 
     async def keep_draft(self, id: str, fields: Sequence[tuple[str, str]] | None) -> bool:
@@ -649,6 +664,31 @@ class Queue:
         """
         ending = start_in(self._endings, self._store.close_review(id, state, keep_item=False))
         await asyncio.wait([ending], timeout=_ENDING)
+
+
+def _read_approved(question: Question, decision: AnyDecision) -> AnyDecision:
+    """Return what an approval means: the edit of an earlier person, if it has the digest of that one."""
+    if not isinstance(decision, review.Approve):
+        return decision
+    earlier = (each.decision for each in question.approvals if isinstance(each.decision, review.EditCall))
+    return next((each for each in earlier if each.digest == decision.digest), decision)
+
+
+def _count_approvals(question: Question, decision: AnyDecision, decided: base.Decided) -> base.Decided:
+    """Return what to store if a rule wants more than one person: an approval, until enough have approved the same."""
+    item = question.item
+    people = item.demands.people if isinstance(item, review.ToolItem) else 1
+    if people == 1 or not isinstance(decision, review.Approve | review.EditCall) or decided.by is None:
+        return msgspec.structs.replace(decided, seen=None)
+    # What somebody has edited is something else: earlier approvals do not count for it.
+    same = [each for each in question.approvals if each.decision.digest == decision.digest]
+    if set(read_deciders(decided.by)) & {one for each in same for one in read_deciders(each.by)}:
+        raise NotAllowed("twice")
+    approvals = [*same, Approval(by=decided.by, decision=decision)]
+    stored = msgspec.structs.replace(decided, approvals=encode_value(approvals).decode())
+    if len(approvals) < people:
+        return msgspec.structs.replace(stored, decision=None, by=None, release=None)
+    return msgspec.structs.replace(stored, by=" + ".join(each.by for each in approvals))
 
 
 async def _check_call(item: AnyItem, decision: AnyDecision) -> None:

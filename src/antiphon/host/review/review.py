@@ -13,6 +13,7 @@ import msgspec
 
 from antiphon.host.budget import Costs, find_dearest, worst_case
 from antiphon.host.checks.labels import Label
+from antiphon.host.checks.people import Demands, write_decider
 from antiphon.host.checks.risk import Risk
 from antiphon.host.model_catalogue import ModelPrice
 from antiphon.host.providers.base import Usage
@@ -116,6 +117,8 @@ class ToolItem(msgspec.Struct, frozen=True, kw_only=True):
     """The text that waits to be handed over, if it is known: the beginning of a skill's file, as its server sent it."""
     left_out: int = 0
     """Number of the file's bytes that ``text`` lacks."""
+    demands: Demands = Demands()
+    """Whom rules leave it to; only people who have signed in on the page can meet them."""
 
 
 class ElicitItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -382,7 +385,7 @@ def decider_of(decision: Decision) -> str | None:
     """Return who made a decision, if that is known."""
     if decision.ticket is not None:
         return decision.ticket.by
-    return decision.by if isinstance(decision, Approve | Deny) else None
+    return write_decider(decision.by) if isinstance(decision, Approve | Deny) else None
 
 
 def can_tell(item: ReviewItem | ToolItem | ElicitItem) -> bool:

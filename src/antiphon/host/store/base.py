@@ -7,7 +7,7 @@ regardless of other processes with the same store. ``memory`` and ``sql`` implem
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -24,6 +24,8 @@ TAKEN = '{"became":"taken"}'
 """The outcome of a review that was withdrawn because its call was sent by another one."""
 OPEN: tuple[ReviewState, ...] = ("pending", "decided")
 """The states of a review whose ask still waits for an answer."""
+UNDECIDED: dict[str, Any] = {"state": "pending", **dict.fromkeys(("decision", "by", "decided", "release", "approvals"))}
+"""What a review has that nobody has decided, or whose decision was taken back."""
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,6 +264,8 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the decision, as JSON."""
     shared: bool = False
     """Whether it is about a call whose caller may ask again, so that the same call of another caller shares it."""
+    approvals: str | None = None
+    """Who has approved what so far, as JSON, where more than one person has to."""
 
     @property
     def held(self) -> bool:
@@ -273,7 +277,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """A decision to be stored for a review."""
 
     id: str
-    decision: str
+    decision: str | None
+    """``None`` if more people have to approve it."""
     by: str | None = None
     hash: str | None = None
     """Hash of what was shown; nothing is decided if the review has another one."""
@@ -282,6 +287,10 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     block: BlockRow | None = None
     """The server to block together with this decision. Everything that waits from it is withdrawn, unless the decision
     can still be undone: then it is withdrawn when the decision takes effect."""
+    approvals: str | None = None
+    """The approvals with this one, where more than one person has to approve; nothing is decided unless those before
+    it are ``seen``."""
+    seen: str | None = None
 
 
 class PartialRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -70,6 +70,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     grant: str | None = None
     by: str | None = None
     """Who decided."""
+    people: tuple[str, ...] = ()
+    """Who decided, as far as that is proven: issuer and subject of each person, written as principals are."""
     reason: str | None = None
     """Why a person refused, in the person's words, with secrets masked."""
     told: bool | None = None

@@ -214,8 +214,7 @@ class MemoryStore(base.Store):
             return left
         if left is not None:
             mine = {name: getattr(row, name) for name in ("host", "expires", "group", "item", "hash", "shared")}
-            undecided = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
-            row = msgspec.structs.replace(left, **mine, **(undecided if left.hash != row.hash else {}))
+            row = msgspec.structs.replace(left, **mine, **(base.UNDECIDED if left.hash != row.hash else {}))
         self._keep(row)
         over = [id for id, kept in self._reviews.items() if kept.state not in base.OPEN]
         for id in over[: max(0, len(over) - MAX_REVIEWS)]:
@@ -300,7 +299,8 @@ class MemoryStore(base.Store):
         for row, decided in pairs:
             state: base.ReviewState = "decided" if decided.release is None else "pending"
             kept = {"decision": decided.decision, "by": decided.by, "decided": now, "release": decided.release}
-            self._keep(msgspec.structs.replace(row, state=state, **kept))
+            kept = {} if decided.decision is None else {"state": state, **kept}
+            self._keep(msgspec.structs.replace(row, approvals=decided.approvals, **kept))
         for decided in decisions:
             if decided.block is not None and decided.release is not None:
                 self._note_block(decided.block)
@@ -312,7 +312,7 @@ class MemoryStore(base.Store):
         row = self._reviews.get(id)
         if row is None or not row.held or row.decided != decided or (row.release or 0) <= self._clock():
             return False
-        self._keep(msgspec.structs.replace(row, decision=None, by=None, decided=None, release=None))
+        self._keep(msgspec.structs.replace(row, **base.UNDECIDED))
         self._record(records)
         return True
 
@@ -451,6 +451,7 @@ class MemoryStore(base.Store):
 
     def _can_decide(self, row: base.ReviewRow, decided: base.Decided) -> bool:
         open_still = row.state == "pending" and row.decision is None and row.hash in (None, decided.hash)
+        open_still = open_still and (decided.approvals is None or row.approvals == decided.seen)
         return open_still and (row.expires is None or row.expires > self._clock())
 
     def _in_force(self, row: base.GrantRow) -> bool:
@@ -520,4 +521,4 @@ def _fits_account(balance: base.Balance | None, account: Account, wanted: Amount
 
 
 def _empty_review(row: base.ReviewRow, state: base.ReviewState) -> base.ReviewRow:
-    return msgspec.structs.replace(row, state=state, item=None, decision=None)
+    return msgspec.structs.replace(row, state=state, item=None, decision=None, approvals=None)

@@ -21,7 +21,7 @@ from antiphon.host.budget import Amount, task_account
 from antiphon.host.store import audit_tables as trail
 from antiphon.host.store import money
 from antiphon.host.store import reviews as questions
-from antiphon.host.store.base import OPEN, HoldRow, ReviewState
+from antiphon.host.store.base import OPEN, UNDECIDED, HoldRow, ReviewState
 from antiphon.host.store.chain import Record
 from antiphon.host.store.tables import accounts, drafts, grants, hosts, pending_calls, reviews, swept, task_asks
 from antiphon.machine import running_processes
@@ -74,11 +74,11 @@ def recover_processes(
     trail.append_records(connection, end, [_make_record(hold, host, now) for hold in left])
     gone = and_(reviews.c.host.is_not(None), reviews.c.host.not_in(alive), reviews.c.state.in_(OPEN))
     # A decision that was to be carried out may have been; one that can still be undone was not, and is kept.
-    again = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
-    connection.execute(update(reviews).where(gone, reviews.c.state == "decided").values(again))
+    connection.execute(update(reviews).where(gone, reviews.c.state == "decided").values(UNDECIDED))
     orphaned = connection.execute(update(reviews).where(gone).values(host=None)).rowcount
     late = and_(reviews.c.host.is_(None), reviews.c.state.in_(OPEN), reviews.c.expires <= now)
-    expired = connection.execute(update(reviews).where(late).values(state="expired", item=None, decision=None)).rowcount
+    over = update(reviews).where(late).values(state="expired", item=None, decision=None, approvals=None)
+    expired = connection.execute(over).rowcount
     ended = connection.execute(delete(grants).where(grants.c.host.is_not(None), grants.c.host.not_in(alive))).rowcount
     questions.sweep_partials(connection)
     # Nobody knows whether these calls ran.

@@ -79,7 +79,7 @@ def put_review(connection: Connection, row: base.ReviewRow, now: float) -> base.
     }
     if left.hash != row.hash:
         # A decision made meanwhile was about something else: another model, another cost.
-        mine |= _UNDECIDED
+        mine |= base.UNDECIDED
     connection.execute(update(reviews).where(reviews.c.id == left.id).values(mine))
     return msgspec.structs.replace(left, **mine)
 
@@ -124,8 +124,13 @@ def decide_reviews(connection: Connection, decisions: Sequence[base.Decided], no
         as_shown = or_(reviews.c.hash.is_(None), reviews.c.hash == decided.hash)
         state = "decided" if decided.release is None else "pending"
         kept = {"state": state, "decision": decided.decision, "by": decided.by, "decided": now}
+        kept |= {"release": decided.release, "approvals": decided.approvals}
         deciding = update(reviews).where(pending, undecided, as_shown, _match_valid(now))
-        if connection.execute(deciding.values(kept | {"release": decided.release})).rowcount != 1:
+        if decided.approvals is not None:
+            deciding = deciding.where(reviews.c.approvals.is_not_distinct_from(decided.seen))
+        if decided.decision is None:
+            kept = {"approvals": decided.approvals}
+        if connection.execute(deciding.values(kept)).rowcount != 1:
             return decided.id
     notify_changes(connection, *(decided.id for decided in decisions))
     return None
@@ -134,7 +139,7 @@ def decide_reviews(connection: Connection, decisions: Sequence[base.Decided], no
 def undo_decision(connection: Connection, id: str, decided: float | None, now: float) -> bool:
     """Take back the decision of this time, if it has not taken effect yet."""
     held = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.decided == decided, reviews.c.release > now)
-    if connection.execute(update(reviews).where(held).values(_UNDECIDED)).rowcount != 1:
+    if connection.execute(update(reviews).where(held).values(base.UNDECIDED)).rowcount != 1:
         return False
     notify_changes(connection, id)
     return True
@@ -237,7 +242,6 @@ def list_undecided(connection: Connection, host: str) -> set[str]:
 
 
 _COLUMNS = tuple(column.name for column in reviews.c)
-_UNDECIDED: dict[str, Any] = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
 
 
 def _match_valid(now: float) -> ColumnElement[bool]:
@@ -246,7 +250,7 @@ def _match_valid(now: float) -> ColumnElement[bool]:
 
 def _prepare_end(state: base.ReviewState, *, keep_item: bool) -> Update:
     ended = update(reviews).values(state=state)
-    return ended if keep_item else ended.values(item=None, decision=None)
+    return ended if keep_item else ended.values(item=None, decision=None, approvals=None)
 
 
 def _row_of(values: Sequence[Any]) -> base.ReviewRow:

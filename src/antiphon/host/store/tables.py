@@ -76,7 +76,7 @@ reviews = _table(
     "reviews",
     "id text*, kind text, fingerprint text, group text, identity text, created time, expires time?, host text?",
     "state text, item text?, decision text?, by text?, decided time?, hash text?, release time?, outcome text?",
-    "shared flag",
+    "shared flag, approvals text?",
     sa.Index("reviews_by_state", "state", "created"),
     sa.Index("reviews_by_fingerprint", "fingerprint"),
 )

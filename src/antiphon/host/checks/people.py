@@ -1,0 +1,119 @@
+"""People who have proven who they are: their roles, the names by which rules speak of them, and how records name them.
+
+Pure. ``web.sign_in`` finds out who somebody is, and ``review.deciders`` has the rules about who may decide what. A
+person at a terminal, or a name that was typed, proves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Literal
+from urllib.parse import quote, unquote
+
+import msgspec
+
+Role = Literal["viewer", "reviewer", "admin"]
+ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")
+"""Each may do what those before it may: see, decide, and change what lasts (grants, blocks, tools)."""
+
+_PROVEN = re.compile(r"<(\S+) sub:([^\s<>]+)>")
+_MAX_NAME = 80
+"""Most characters of a name in records."""
+
+
+MOST_PEOPLE = 5
+"""Most people that a rule can want to approve the same."""
+
+
+class Demands(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom rules leave a call to; by default to anybody."""
+
+    to: tuple[tuple[str, ...], ...] = ()
+    """Lists of names, each of which must mean whoever decides; see ``Person.is_among``."""
+    people: int = 1
+    """How many people have to approve the same."""
+
+    def __bool__(self) -> bool:
+        return self != Demands()
+
+    def exceeds(self, other: Demands) -> bool:
+        """Return whether these ask for more than others.
+
+        Args:
+            other: the demands that were met.
+        """
+        return self.people > other.people or not set(self.to) <= set(other.to)
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """One who has signed in.
+
+    Args:
+        issuer: who vouches for the person: the address of an OpenID provider.
+        subject: the person's unchanging id there; unique only together with ``issuer``.
+        name: what the person is called there, for display; it proves nothing.
+        email: the address, if the issuer says that it is verified.
+        groups: the person's groups, as the issuer says.
+        role: what the person may do here.
+    """
+
+    issuer: str
+    subject: str
+    name: str = ""
+    email: str | None = None
+    groups: frozenset[str] = frozenset()
+    role: Role = "viewer"
+
+    @property
+    def principal(self) -> str:
+        """Issuer and subject, as callers of a gateway are named."""
+        return f"{self.issuer} sub:{self.subject}"
+
+    def has_role(self, role: Role) -> bool:
+        """Return whether the person has this role, or a higher one.
+
+        Args:
+            role: the lowest role that suffices.
+        """
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    def is_among(self, names: Collection[str]) -> bool:
+        """Return whether one of these names means the person.
+
+        Args:
+            names: ``"group:NAME"``, ``"sub:SUBJECT"``, a verified e-mail address, or ``"*"`` for everybody.
+        """
+        email = () if self.email is None else (self.email.casefold(),)
+        return not {"*", f"sub:{self.subject}", *(f"group:{group}" for group in self.groups)}.isdisjoint(names) or any(
+            name.casefold() in email for name in names
+        )
+
+    def __str__(self) -> str:
+        name = _clean(self.name).strip()[:_MAX_NAME]
+        return f"{name} <{self.issuer} sub:{quote(self.subject, safe='@:/.-_~')}>".strip()
+
+
+Decider = str | Person
+"""Who decides: a person who has signed in, or a name that proves nothing."""
+
+
+def write_decider(by: Decider | None) -> str | None:
+    """Return how records name a decider. Only a proven person's name ends with ``<ISSUER sub:SUBJECT>``."""
+    return str(by) if isinstance(by, Person) else None if by is None else _clean(by)
+
+
+def _clean(name: str) -> str:
+    return name.replace("<", "(").replace(">", ")")
+
+
+def read_deciders(by: str | None) -> tuple[str, ...]:
+    """Return the principal of each proven person that a record names."""
+    return tuple(f"{issuer} sub:{unquote(subject)}" for issuer, subject in _PROVEN.findall(by or ""))
+
+
+def check_name(name: str) -> None:
+    """Raise ``ValueError`` for a name that means nobody: see ``Person.is_among``."""
+    kind, _, rest = name.partition(":")
+    if name != "*" and not (kind in ("group", "sub") and rest) and not re.fullmatch(r"[^\s@:]+@[^\s@:]+", name):
+        raise ValueError(f'{name!r} is "group:NAME", "sub:SUBJECT" or an e-mail address')

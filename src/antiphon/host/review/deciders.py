@@ -1,0 +1,73 @@
+"""Who may decide what: roles, rules that leave a call to certain people, and nobody's own request.
+
+Pure. Every such rule stands here once; ``queue`` applies them, for the page, the terminal and scripts alike.
+"""
+
+from __future__ import annotations
+
+from antiphon.host.checks.people import Decider, Demands, Person, read_deciders
+from antiphon.host.review import review
+from antiphon.host.review.question import AnyDecision, AnyItem, Mismatch
+from antiphon.wire.elicitation import ElicitResult
+
+
+class NotAllowed(Mismatch):
+    """The person may not decide this; ``key`` says why, as the catalogues have it (``barred.KEY``)."""
+
+    def __init__(self, key: str, **values: str) -> None:
+        super().__init__(_BARRED[key].format_map(values))
+        self.key = key
+        self.values = values
+
+
+_BARRED = {
+    "role": "this needs the role {role}",
+    "own": "this is your own request: somebody else has to decide it",
+    "to": "a rule leaves this to: {to}",
+    "person": "a rule leaves this to people who have signed in: decide it on the review page",
+    "twice": "you have approved this already: a second person has to approve the same",
+    "undo": "somebody else decided this: only that person or an admin takes it back",
+    "proposal": "a rule wants more than one person: approve, edit or deny it",
+}
+
+
+def check_decider(by: Decider | None, item: AnyItem, decision: AnyDecision) -> None:
+    """Check that somebody may decide this.
+
+    Raises:
+        NotAllowed: somebody else has to.
+    """
+    demands = item.demands if isinstance(item, review.ToolItem) else Demands()
+    if not isinstance(by, Person):
+        if demands:
+            raise NotAllowed("person")
+        return
+    needed = "admin" if _lasts(decision) else "reviewer"
+    if not by.has_role(needed):
+        raise NotAllowed("role", role=needed)
+    for names in demands.to:
+        if not by.is_among(names):
+            raise NotAllowed("to", to=", ".join(names))
+    if not isinstance(decision, review.Deny | ElicitResult) and by.principal == item.origin.principal:
+        raise NotAllowed("own")
+    if demands.people > 1 and not isinstance(decision, review.Approve | review.EditCall | review.Deny):
+        raise NotAllowed("proposal")
+
+
+def _lasts(decision: AnyDecision) -> bool:
+    """Return whether a decision is about more than this call: a grant that outlives it, or a block."""
+    if isinstance(decision, review.Approve):
+        return decision.scope in ("session", "always") or decision.labels is not None
+    return isinstance(decision, review.Deny) and decision.reach == "server"
+
+
+def check_undo(by: Decider | None, decided_by: str | None) -> None:
+    """Check that somebody may take a decision back: only their own, or as an admin any.
+
+    Raises:
+        NotAllowed: somebody else has to.
+    """
+    if not isinstance(by, Person) or by.has_role("admin"):
+        return
+    if not by.has_role("reviewer") or by.principal not in read_deciders(decided_by):
+        raise NotAllowed("undo")
