@@ -40,6 +40,7 @@ class ServerMetadata(Struct, frozen=True, kw_only=True):
     registration_endpoint: Text | None = None
     device_authorization_endpoint: Text | None = None
     revocation_endpoint: Text | None = None
+    end_session_endpoint: Text | None = None
     scopes_supported: Names | None = None
     grant_types_supported: Names | None = None
     code_challenge_methods_supported: Names | None = None

@@ -18,8 +18,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from antiphon.errors import AntiphonError, PeerError, Rejected
+from antiphon.host.checks.people import write_decider
 from antiphon.host.own_request import Asker, make_person_origin
 from antiphon.host.review import review
+from antiphon.host.review.deciders import NotAllowed
 from antiphon.host.review.decisions import (
     DecisionForm,
     InvalidInput,
@@ -72,11 +74,17 @@ def _reporting(act: Act) -> Act:
                 return site.problem(request, 409, "problem.late_by", by=question.by)
             return site.problem(request, 409, "problem.late", state=site.texts(request)(f"state.{question.state}"))
         except Mismatch as mismatch:
-            return site.problem(request, 409, "problem.mismatch", detail=str(mismatch))
+            return _report_mismatch(site, request, mismatch)
         except InvalidInput as refused:
             return site.refuse_input(request, refused)
 
     return carry_out
+
+
+def _report_mismatch(site: Site, request: Request, mismatch: Mismatch) -> Response:
+    if isinstance(mismatch, NotAllowed):
+        return site.problem(request, 403, f"barred.{mismatch.key}", **mismatch.values)
+    return site.problem(request, 409, "problem.mismatch", detail=str(mismatch))
 
 
 @_reporting
@@ -102,6 +110,8 @@ async def decide_question(site: Site, request: Request) -> Response:
     then = "/" if wants_data(request) else await _find_next_place(site, found, Sifting.of(request.query_params))
     before = [found, *(each for each in also if each.id in decisions)]
     done = decision.action if isinstance(decision, ElicitResult) else action
+    if (await site.queue.get(found.id)).state == "pending":
+        done = "first"
     if isinstance(decision, review.Deny) and decision.reach != "once":
         done = f"deny.{decision.reach}"
     return await site.decided(request, before, f"done.{done}", then=then)
@@ -228,7 +238,7 @@ async def switch_tool(site: Site, request: Request) -> Response:
     if site.servers is None or form("tool") not in (each.tool.name for each in offered):
         return site.problem(request, 404, "problem.tool")
     on = form("on") == "true"
-    await site.servers.switch_tool(form("identity"), form("tool"), on=on, by=site.by(request))
+    await site.servers.switch_tool(form("identity"), form("tool"), on=on, by=write_decider(site.by(request)))
     return site.done(request, "done.on" if on else "done.off", then="/servers")
 
 
@@ -347,7 +357,8 @@ async def ask_again(site: Site, request: Request) -> Response:
         model = form("model")
         own = OwnRequest(id, told.row.seq, params, model)
         site.own.start(
-            own, asker.complete(params, identity=told.row.identity, by=site.by(request), model=model or None)
+            own,
+            asker.complete(params, identity=told.row.identity, by=write_decider(site.by(request)), model=model or None),
         )
     # A form that was sent twice, by a double click or a reload, is asked once.
     return site.done(request, "done.asked", then=f"/asked/{id}")

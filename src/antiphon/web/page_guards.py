@@ -15,14 +15,16 @@ import hmac
 import time
 from collections.abc import Callable, Collection
 from secrets import token_urlsafe
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from antiphon.host.checks.people import Person
+from antiphon.host.config.settings import SignIn
 from antiphon.host.store.base import BrowserRow, Store
 from antiphon.web.page_texts import choose_language, load_texts
 
@@ -51,10 +53,20 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
+CALLBACK = "/sign-in/callback"
+"""The path to which the provider sends a browser back: the redirect URI is the page's address with it."""
+SIGNED_OUT = "/signed-out"
+"""The path to which the provider sends a browser after it has signed the person out there, too."""
+BEGUN_FOR = 600.0
+"""Seconds in which a sign-in has to be completed."""
 _READING = ("GET", "HEAD")
-_PUBLIC = ("/open", "/alive")
+_PUBLIC = ("/open", "/alive", "/sign-in", CALLBACK, SIGNED_OUT)
 _SESSION, _FORM, _PLAIN = "antiphon.session", "antiphon.form", "antiphon.plain"
 
+MAX_SIGNED_IN = 1_000
+"""Most browsers in which people are signed in; the oldest session is dropped first."""
+MAX_EACH = 10
+"""Most browsers in which one person is signed in, so that nobody displaces others."""
 MAX_SESSIONS = 100
 """Most browsers; the oldest session is dropped first. A person has two or three."""
 MAX_TOKENS = 100
@@ -115,7 +127,8 @@ class Guards:
     async def _unwelcome(self, request: Request) -> Response | None:
         """Check the session, and that a change was sent by one of our pages."""
         plain = is_plain(request)
-        session = self._access.session(request.headers.get(HEADER) if plain else request.cookies.get(COOKIE))
+        named = request.cookies.get(self._access.cookie)
+        session = self._access.session(request.headers.get(HEADER) if plain else named)
         request.scope[_SESSION] = session
         path = request.url.path
         public = path in _PUBLIC or (request.method in _READING and path.startswith("/static/"))
@@ -124,6 +137,12 @@ class Guards:
         entering = plain and request.method in _READING and request.headers.get("sec-fetch-dest") == "document"
         if public or (session is None and entering):
             return await _read_form(request) if request.method == "POST" else None
+        if session is None and self._access.settings is not None:
+            if request.method in _READING and request.headers.get("sec-fetch-dest", "document") == "document":
+                path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+                return RedirectResponse(f"/sign-in?{urlencode({'then': path})}", 303)
+            words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
+            return _plain_text(401, words("denied.signed_out"))
         if session is None:
             words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
             return _plain_text(401, words("denied.session"))
@@ -183,6 +202,16 @@ def _plain_text(status: int, text: str) -> Response:
     return PlainTextResponse(f"{text}\n", status)
 
 
+class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A completed sign-in."""
+
+    person: Person
+    token: str
+    """The ID token, by which the provider knows whom to sign out."""
+    then: str
+    """The path that the browser had asked for."""
+
+
 class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
     """One browser."""
 
@@ -190,6 +219,13 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
     """From 1, in order of arrival."""
     secret: str
     """Kept by the browser; everything a session proves is derived from it, and nothing of it is in the store."""
+    signed_in: SignedIn | None = None
+    """Who has signed in; ``None`` if whoever has the address may decide."""
+
+    @property
+    def person(self) -> Person | None:
+        """Who decides here, if that is proven."""
+        return None if self.signed_in is None else self.signed_in.person
 
     @property
     def csrf(self) -> str:
@@ -232,13 +268,22 @@ class PageAccess:
         store: Store,
         page: str,
         *,
+        settings: SignIn | None = None,
         clock: Callable[[], float] = time.time,
         random: Callable[[], str] = lambda: token_urlsafe(32),
     ) -> None:
-        """Prepare an empty table. ``page`` is its name in the store. ``random`` makes secrets of 256 bits."""
+        """Prepare an empty table. ``page`` is its name in the store. ``random`` makes secrets of 256 bits.
+
+        With ``settings`` only people who have signed in get sessions; these end with this process.
+        """
+        self.settings = settings
+        self.is_encrypted = settings is not None and settings.url.startswith("https:")
+        # With this prefix browsers take it only from this very host, encrypted, and send it nowhere else.
+        self.cookie = f"__Host-{COOKIE}" if self.is_encrypted else COOKIE
+        self._people: dict[str, tuple[SignedIn, float]] = {}
         self._store = store
         self._page = page
-        self._clock = clock
+        self.clock = clock
         self._random = random
         self._tokens: dict[str, Callable[[], object] | None] = {}
         self._sessions: dict[str, BrowserRow] = {}
@@ -246,6 +291,8 @@ class PageAccess:
 
     async def load(self) -> None:
         """Load the sessions from before a restart."""
+        if self.settings is not None:
+            return
         for row in await self._store.browsers(self._page):
             self._sessions[row.digest] = row
             self._count = max(self._count, row.number)
@@ -260,6 +307,8 @@ class PageAccess:
 
     async def redeem(self, token: str) -> str | None:
         """Exchange a token for the secret of a new session; ``None`` if it was used, or never issued."""
+        if self.settings is not None:
+            return None
         digest = _compute_digest(token)
         if digest not in self._tokens:
             return None
@@ -267,10 +316,7 @@ class PageAccess:
         used = self._tokens.pop(digest)
         if used is not None:
             used()
-        secret = self._random()
-        self._count += 1
-        row = BrowserRow(digest=_compute_digest(secret), page=self._page, number=self._count, opened=self._clock())
-        self._sessions[row.digest] = row
+        secret, row = self._make_session()
         while len(self._sessions) > MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         await self._store.keep_browser(row, most=MAX_SESSIONS)
@@ -279,9 +325,38 @@ class PageAccess:
     def session(self, secret: str | None) -> BrowserSession | None:
         """Return the session of a secret; ``None`` if there is none, or it is too old."""
         row = None if secret is None else self._sessions.get(_compute_digest(secret))
-        if secret is None or row is None or self._clock() - row.opened > SESSION_AGE:
+        if secret is None or row is None or self.clock() - row.opened > SESSION_AGE:
             return None
-        return BrowserSession(number=row.number, secret=secret)
+        signed_in, until = self._people.get(row.digest, (None, 0.0))
+        if self.settings is not None and (signed_in is None or until <= self.clock()):
+            self.end(secret)
+            return None
+        return BrowserSession(number=row.number, secret=secret, signed_in=signed_in)
+
+    def admit(self, signed_in: SignedIn) -> str:
+        """Return the secret of a new session for somebody who has signed in."""
+        assert self.settings is not None, "only a page with settings signs people in"
+        secret, row = self._make_session()
+        self._people[row.digest] = signed_in, self.clock() + self.settings.hours * 3600
+        mine = [each for each, (one, _) in self._people.items() if one.person.principal == signed_in.person.principal]
+        for digest in (*mine[:-MAX_EACH], *list(self._people)[:-MAX_SIGNED_IN]):
+            self._forget(digest)
+        return secret
+
+    def end(self, secret: str) -> None:
+        """End a session."""
+        self._forget(_compute_digest(secret))
+
+    def _forget(self, digest: str) -> None:
+        self._people.pop(digest, None)
+        self._sessions.pop(digest, None)
+
+    def _make_session(self) -> tuple[str, BrowserRow]:
+        secret = self._random()
+        self._count += 1
+        row = BrowserRow(digest=_compute_digest(secret), page=self._page, number=self._count, opened=self.clock())
+        self._sessions[row.digest] = row
+        return secret, row
 
     def proof(self, number: int, words: str) -> str | None:
         """Sign words for the tabs of a session; ``None`` if there is none of this number.
@@ -289,7 +364,7 @@ class PageAccess:
         A program that has taken over the page's port cannot do that: the key is derived from the store.
         """
         row = next((row for row in self._sessions.values() if row.number == number), None)
-        if row is None or self._clock() - row.opened > SESSION_AGE:
+        if row is None or self.clock() - row.opened > SESSION_AGE:
             return None
         return hmac.digest(_proof_key(row.digest).encode(), words.encode("utf-8", "surrogatepass"), "sha256").hex()
 

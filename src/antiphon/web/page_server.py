@@ -19,12 +19,12 @@ import webbrowser
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
-from html import escape
 from pathlib import Path
 from secrets import token_hex
 from tempfile import mkstemp
 from threading import Thread
 from typing import cast
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -36,6 +36,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from antiphon.errors import ConfigError
+from antiphon.host.checks.people import Role
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.review.definitions import Servers
@@ -45,7 +46,8 @@ from antiphon.machine.browser import has_browser
 from antiphon.machine.loopback import LOOPBACK, is_loopback
 from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits
 from antiphon.transports.http.server.shutdown import serve_embedded
-from antiphon.web import actions, record_pages, views
+from antiphon.web import actions, entrance, record_pages, views
+from antiphon.web.entrance import leading_to
 from antiphon.web.page_guards import COOKIE, Guards, PageAccess, form_of, is_plain, session_of
 from antiphon.web.page_texts import choose_language, load_texts
 from antiphon.web.render import JOINED, JOINED_AT, STATIC
@@ -96,7 +98,14 @@ _DOING: dict[str, View] = {
     "/servers/block": actions.block_server,
     "/settings": actions.store_settings,
     "/settings/invite": actions.invite_browser,
+    "/sign-out": entrance.sign_out,
 }
+_NEEDS: dict[str, Role] = {
+    **dict.fromkeys(("/settings", "/sign-out"), "viewer"),
+    **dict.fromkeys(("/grants/{id}/revoke", "/unblock", "/servers/switch", "/servers/block"), "admin"),
+}
+"""The role that somebody who has signed in needs for an action; of all others ``"reviewer"``, and what may be decided
+is checked in ``host.review.deciders``."""
 
 
 class ReviewPage:
@@ -122,17 +131,25 @@ class ReviewPage:
         cookie is safe there. ``undo``: seconds for which a permission can be taken back. ``config`` lets it show the
         configured models and servers.
         """
-        self.access = PageAccess(store, name, clock=clock)
+        settings = None if config is None else config.review.sign_in
+        self.access = PageAccess(store, name, settings=settings, clock=clock)
         self.site = Site(store, self.access, config=config, undo=undo, asker=asker, servers=servers, clock=clock)
         routes = [
             Route("/open", self._open, methods=["GET"]),
             Route("/open", self._let_in, methods=["POST"]),
             Route("/alive", self._alive, methods=["GET"]),
             *(Route(path, partial(self._show_view, view), methods=["GET"]) for path, view in _LOOKING.items()),
-            *(Route(path, partial(view, self.site), methods=["POST"]) for path, view in _DOING.items()),
+            *(Route(path, partial(self._act, path, view), methods=["POST"]) for path, view in _DOING.items()),
             Mount(JOINED_AT, routes=[Route("/{name}", _send_joined, methods=["GET"])]),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
+        if settings is not None:
+            named, plain = urlsplit(settings.url).netloc, ()
+            # Only now: it loads the HTTP client.
+            from antiphon.web.sign_in import ProviderSignIn
+
+            self.site.sign_in = ProviderSignIn(settings, os.environ, clock=clock)
+            routes += entrance.make_routes(self.site, self.site.sign_in)
         self.site_routes = [(route.path, route.methods or set[str]()) for route in routes if isinstance(route, Route)]
         """Each path with its methods."""
         # Lengths tell nobody anything: the page is served on this machine, or in plain.
@@ -146,6 +163,14 @@ class ReviewPage:
     async def _show_view(self, view: View, request: Request) -> Response:
         """Show a view; to a browser without a session, the script that sends it."""
         return await view(self.site, request) if session_of(request) else self.site.doorway(request)
+
+    async def _act(self, path: str, view: View, request: Request) -> Response:
+        """Carry out an action, if the person has the role for it."""
+        session, needed = session_of(request), _NEEDS.get(path, "reviewer")
+        person = None if session is None else session.person
+        if person is not None and not person.has_role(needed):
+            return self.site.problem(request, 403, "barred.role", role=needed)
+        return await view(self.site, request)
 
     async def _open(self, request: Request) -> Response:
         """Exchange the token of a printed address for a session."""
@@ -220,7 +245,9 @@ class RunningPage:
         """``"http://127.0.0.1:8765"``, for browsers that cannot resolve the other one; needs JavaScript."""
 
     def address(self, used: Callable[[], object] | None = None) -> str:
-        """Make an address that opens the page, once; ``used`` is called then."""
+        """Make an address that opens the page, once; ``used`` is called then. Where people sign in, the page's own."""
+        if self.page.site.sign_in is not None:
+            return f"{self.origin}/"
         return f"{self.origin}/open?token={self.page.access.issue(used)}"
 
 
@@ -269,6 +296,10 @@ async def running_page(
         raise ConfigError(f"the page is served on this machine only: {host} can be reached by others")
     if undo is None:
         undo = UNDO if config is None else config.review.undo
+    sign_in = None if config is None else config.review.sign_in
+    if sign_in is not None and not port and sign_in.url.startswith("http:"):
+        # Without a proxy in front, the page is where its address says.
+        port = urlsplit(sign_in.url).port or 80
     row, listening = _place_page(host, port, await store.pages())
     with contextlib.ExitStack() as opened:
         for each in listening:
@@ -287,9 +318,12 @@ async def running_page(
 
         try:
             async with serve_embedded(page, listening, _PageConnection, close=close, grace=2, most=_STREAMS):
-                yield RunningPage(page, f"http://{named}", f"http://{own}:{row.port}")
+                origin = f"http://{named}" if sign_in is None else sign_in.origin
+                yield RunningPage(page, origin, f"http://{own}:{row.port}")
         finally:
             await page.site.own.aclose()
+            if page.site.sign_in is not None:
+                await page.site.sign_in.close()
 
 
 class _PageConnection(BoundedConnection):
@@ -405,14 +439,21 @@ async def serve_and_open_page(
     )
     async with serving as running:
         address = running.address()
-        sys.stderr.write(f"Review page: {address}\n(the address opens it once, in one browser)\n")
+        signs_in = running.page.site.sign_in is not None
+        once = (
+            f"(people sign in; served at {running.plain})"
+            if signs_in
+            else "(the address opens it once, in one browser)"
+        )
+        sys.stderr.write(f"Review page: {address}\n({once})\n")
         elsewhere = address.replace(running.origin, running.plain, 1)
-        if not is_loopback(host, subdomains=False):
+        if not signs_in and not is_loopback(host, subdomains=False):
             sys.stderr.write(
                 "Not encrypted: this address, the session that it opens, all questions and all answers. Who can "
                 "read this network can decide, too. Use ssh -L or a proxy with TLS unless you trust it.\n"
             )
-        sys.stderr.write(f"If the browser does not find it: {elsewhere} (needs JavaScript)\n")
+        if not signs_in:
+            sys.stderr.write(f"If the browser does not find it: {elsewhere} (needs JavaScript)\n")
         sys.stderr.flush()
         with ExitStack() as ended:
             if browse and has_browser(os.environ):
@@ -437,12 +478,3 @@ def _make_redirect_file(running: RunningPage, ended: ExitStack) -> str:
     with os.fdopen(file, "w", encoding="utf-8") as written:
         written.write(leading_to(running.address(remove)))
     return Path(name).as_uri()
-
-
-def leading_to(address: str) -> str:
-    """Build a page that redirects to an address, with a link as well."""
-    there = escape(address)
-    return (
-        '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Antiphon</title>'
-        f'<meta http-equiv="refresh" content="0;url={there}"><p><a href="{there}">Antiphon</a></p>\n'
-    )

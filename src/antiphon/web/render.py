@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.checks.risk import has_spots, list_spots
 from antiphon.host.checks.visible import inert_line, make_inert
+from antiphon.host.review.decisions import arguments_of
 from antiphon.host.review.diff import format_json, make_editable, split_changed_words
 from antiphon.host.review.review import USUAL
 
@@ -77,6 +78,7 @@ def make_environment() -> Environment:
     )
     pointing: dict[str, Any] = {"list_spots": list_spots, "has_spots": has_spots, "beside": split_changed_words}
     pointing |= {"unloaded": _count_unloaded, "typed": _write_editable}
+    pointing["arguments"] = arguments_of
     cast("dict[str, Any]", made.globals).update(icon=_icon, usual=USUAL, joined=JOINED_AT)
     pointing |= {"money": format_dollars, "exact": partial(format_dollars, rounding="none"), "nano": convert_to_nano}
     made.filters.update(pointing)

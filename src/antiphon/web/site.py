@@ -12,7 +12,7 @@ import os
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import msgspec
@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from antiphon.errors import AntiphonError, InternalError
 from antiphon.host.audit import Audit
+from antiphon.host.checks.people import Decider, Role
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.config.settings import Config
 from antiphon.host.configured_host import ConfiguredHost
@@ -43,6 +44,9 @@ from antiphon.web.page_texts import LANGUAGES, Texts, choose_language, load_text
 from antiphon.web.queue_rows import QueueRows, Sifting
 from antiphon.web.render import LONG, PIECE, make_environment
 from antiphon.wire.sampling import CreateMessageRequestParams
+
+if TYPE_CHECKING:
+    from antiphon.web.sign_in import ProviderSignIn
 
 THEMES = ("auto", "light", "dark")
 ARMING = 0.4
@@ -90,6 +94,8 @@ class Site:
         self.clock = clock
         self.closing = asyncio.Event()
         """Set when the page is about to end, so that open streams end."""
+        self.sign_in: ProviderSignIn | None = None
+        """How people sign in; ``None`` if whoever has the address may decide."""
         self._gathering: asyncio.Task[None] | None = None
         self._environment = make_environment()
         self._known: tuple[int, list[Question]] | None = None
@@ -160,9 +166,9 @@ class Site:
         kept = dict(parse_qsl(unquote(request.cookies.get("antiphon-keys", ""))))
         return kept.pop("letters", "on") == "on", {name: key for name, key in kept.items() if len(key) == 1}
 
-    def by(self, request: Request) -> str:
-        """Return the name under which a decision is recorded."""
-        return self.named(request) or f"page {_let_in(request).number}"
+    def by(self, request: Request) -> Decider:
+        """Return who decides: who has signed in, or a name that proves nothing."""
+        return _let_in(request).person or self.named(request) or f"page {_let_in(request).number}"
 
     def too_soon(self, request: Request, subject: str, stamp: str) -> bool:
         """Tell whether a decision came before anybody can have read the request."""
@@ -248,6 +254,12 @@ class Site:
 
     def _words(self, request: Request) -> dict[str, object]:
         words, (letters, chosen) = self.texts(request), self.find_chosen_keys(request)
+        session = session_of(request)
+        person = None if session is None else session.person
+
+        def may(role: Role) -> bool:
+            return person is None or person.has_role(role)
+
         keys = keys_as_set("page", chosen, letters=letters)
 
         def key_of(action: str) -> str:
@@ -257,6 +269,8 @@ class Site:
             "t": words,
             "languages": LANGUAGES,
             "theme": self.theme(request),
+            "person": person,
+            "may": may,
             "path": request.url.path,
             "base": str(request.base_url),
             "sifting": Sifting.of(request.query_params),

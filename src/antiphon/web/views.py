@@ -18,19 +18,22 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 
 from antiphon.host.budget import format_dollars
 from antiphon.host.checks.message_parts import list_binaries
+from antiphon.host.checks.people import Person, read_deciders
 from antiphon.host.checks.risk import list_spots
 from antiphon.host.checks.validate import inspect_media
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.pipeline.growth import LOOK, Partial, partials_in
 from antiphon.host.review import decisions
+from antiphon.host.review.deciders import NotAllowed, check_decider
 from antiphon.host.review.diff import compact, format_json
 from antiphon.host.review.given_grants import find_covered
 from antiphon.host.review.history import Bound
 from antiphon.host.review.question import Question, reaches_question
-from antiphon.host.review.review import ReviewItem, ToolItem
+from antiphon.host.review.review import Approve, ReviewItem, ToolItem
 from antiphon.host.review.shown import MessageTurn, Shown, collect_shown, shape_of
 from antiphon.host.review.summary import ORDERS, arrange_rows, first_rows, first_words, outcome_text, who_of
 from antiphon.host.store.ask_rows import Sought
+from antiphon.web.page_guards import session_of
 from antiphon.web.queue_rows import FILTERS, QueueRows, Sifting, group_changes
 from antiphon.web.render import PIECE
 from antiphon.web.site import Site
@@ -147,8 +150,21 @@ async def _collect_question(site: Site, request: Request, found: Question) -> di
         "drafts": drafts,
         "take": "take" in request.query_params,
         "covered": covered,
+        "barred": _find_bar(site, request, found),
         "decided": [row for row in of_server.rows if row.ending != "open"][:_LAST],
     }
+
+
+def _find_bar(site: Site, request: Request, found: Question) -> tuple[str, dict[str, str]] | None:
+    """Return why this person may not approve a question, with what the text inserts; ``None`` if they may."""
+    by = site.by(request)
+    try:
+        if found.item is not None:
+            check_decider(by, found.item, Approve(digest=""))
+    except NotAllowed as barred:
+        return barred.key, barred.values
+    has_approved = isinstance(by, Person) and any(by.principal in read_deciders(each.by) for each in found.approvals)
+    return ("twice", {}) if has_approved else None
 
 
 def part_of(name: str) -> str:
@@ -287,6 +303,10 @@ async def _send_events(site: Site, request: Request) -> AsyncIterator[str]:
             await site.watching.look()
             pause = growing.next_look(_HEARTBEAT)
             await asyncio.wait((change, spending, closing), timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            session = session_of(request)
+            if session is None or site.access.session(session.secret) is None:
+                # Signed out, or the session has ended meanwhile.
+                return
             if change.done() or spending.done():
                 if spending.done():
                     spending.result()

@@ -27,6 +27,7 @@ _ENDPOINTS = (
     "registration_endpoint",
     "device_authorization_endpoint",
     "revocation_endpoint",
+    "end_session_endpoint",
 )
 
 OFFLINE = "offline_access"
@@ -190,14 +191,15 @@ async def _read_first_server(fetch: Fetch, issuers: Sequence[str]) -> ServerMeta
     problem: _NoMetadata | None = None
     for issuer in issuers:
         try:
-            return await _read_server(fetch, issuer)
+            return await read_server(fetch, issuer)
         except _NoMetadata as error:
             problem = problem or error
     assert problem is not None
     raise problem
 
 
-async def _read_server(fetch: Fetch, issuer: str) -> ServerMetadata:
+async def read_server(fetch: Fetch, issuer: str) -> ServerMetadata:
+    """Read the metadata of an authorization server, or raise ``Unauthorized``, which says why."""
     check_address(issuer, "the authorization server")
     problem: _NoMetadata | None = None
     for place in issuer_places(issuer):
@@ -216,7 +218,7 @@ async def _read_server(fetch: Fetch, issuer: str) -> ServerMetadata:
 async def _discover_at_root(fetch: Fetch, url: URL, issuer: str | None) -> FoundServer:
     """Without resource metadata, use the configured issuer, otherwise the root of the server's origin (2025-03-26)."""
     if issuer is not None:
-        return FoundServer(server=await _read_server(fetch, issuer), resource=str(url.with_query(None)))
+        return FoundServer(server=await read_server(fetch, issuer), resource=str(url.with_query(None)))
     root = str(url.origin())
     metadata = None
     for place in issuer_places(root):

@@ -12,6 +12,7 @@ from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,12 +20,14 @@ from antiphon.errors import ConfigError
 from antiphon.host.budget import DOLLAR, Cap, convert_to_nano
 from antiphon.host.budget import Budget as Spending
 from antiphon.host.checks.ask_limits import Limits
+from antiphon.host.checks.people import Role, check_name
 from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import MAX_REASON, MAX_UNDO
 from antiphon.identity import command_of, launch_of
+from antiphon.machine.loopback import is_loopback
 from antiphon.wire.origin import Launch, describe_target, identify_target, list_coarser
 
 Review = Literal["never", "ask", "refuse"]
@@ -176,6 +179,47 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("webhook is a URL: https://...")
 
 
+class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How people sign in on the review page: the ``[review.sign_in]`` table. Without it, whoever opens it decides."""
+
+    url: str
+    """The page's address for browsers: ``https://review.example.org``; http only on this machine. The provider has to
+    know it with ``/sign-in/callback`` as the redirect URI, and with ``/signed-out`` as the one after signing out."""
+    issuer: str
+    """The OpenID provider, as its metadata names it."""
+    client_id: str
+    """The page's client id there."""
+    client_secret: str | None = None
+    """Name of the environment variable with the secret of that client; a public client has none."""
+    scopes: tuple[str, ...] = ("profile", "email")
+    """Scopes to ask for besides ``openid``."""
+    groups_claim: str = "groups"
+    """The claim of the ID token that lists a person's groups; ``realm_access.roles`` for one within another."""
+    roles: dict[Role, tuple[str, ...]]
+    """Who is ``viewer``, ``reviewer`` or ``admin``: ``"group:NAME"``, ``"sub:SUBJECT"``, a verified e-mail address, or
+    ``"*"`` for everybody whom the provider signs in. Nobody else is let in."""
+    hours: Annotated[float, msgspec.Meta(gt=0, le=24 * 31)] = 8.0
+    """Hours after which a person has to sign in again, and roles are read anew."""
+
+    def __post_init__(self) -> None:
+        for name, address in (("url", self.url), ("issuer", self.issuer)):
+            parts = urlsplit(address)
+            on_machine = parts.scheme == "http" and is_loopback(parts.hostname or "")
+            if not parts.hostname or not (parts.scheme == "https" or on_machine) or parts.query or parts.fragment:
+                raise ValueError(f"{name} is an https address; http only on this machine")
+        if urlsplit(self.url).path not in ("", "/"):
+            raise ValueError("url is without a path: give the page a host name of its own")
+        if not any(self.roles.values()):
+            raise ValueError("roles names somebody: roles.reviewer = [...]")
+        for each in (name for names in self.roles.values() for name in names):
+            check_name(each)
+
+    @property
+    def origin(self) -> str:
+        """The address of the page, without a slash at its end."""
+        return self.url.rstrip("/")
+
+
 class Reviewing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How people review: the ``[review]`` table."""
 
@@ -186,6 +230,8 @@ class Reviewing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     edit_note: str | None = None
     """What a model is told about a call of a tool that a person changed; ``{names}`` stands for the changed arguments,
     an empty text tells nothing."""
+    sign_in: SignIn | None = None
+    """Who may open the page, and decide what; by default whoever has the address that opens it once."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.undo <= MAX_UNDO:

@@ -114,11 +114,17 @@ def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
         decision=None if row.decision is None else decision_of(row),
         by=row.by,
         decided=row.decided,
-        hash=row.hash or ("" if item is None else review.hash_of(item)),
+        hash=_hash_shown(row, item),
         release=row.release if row.held else None,
         outcome=None if row.outcome is None else msgspec.json.decode(row.outcome, type=Outcome),
         approvals=msgspec.json.decode(row.approvals or "[]", type=tuple[Approval, ...]),
     )
+
+
+def _hash_shown(row: ReviewRow, item: AnyItem | None) -> str:
+    """Return the hash of what is shown: of the item and, after a dot, of earlier approvals."""
+    shown = row.hash or ("" if item is None else review.hash_of(item))
+    return f"{shown}.{hashlib.sha256(row.approvals.encode()).hexdigest()[:16]}" if row.approvals else shown
 
 
 def reaches_question(denied: Question, other: Question, reach: review.Reach) -> bool:

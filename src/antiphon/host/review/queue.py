@@ -494,7 +494,7 @@ class Queue:
             id=question.id,
             decision=encode_value(decision).decode(),
             by=name,
-            hash=hash,
+            hash=hash.partition(".")[0],
             release=self._release(question, decision, now, alone=alone),
             block=block,
             seen=encode_value(question.approvals).decode() if question.approvals else None,
