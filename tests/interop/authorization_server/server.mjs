@@ -1,7 +1,7 @@
 // A real authorization server, oidc-provider, for the tests: it logs "ann" in and agrees to everything without a page.
 //
-// Usage: server.mjs PORT [SECONDS]   SECONDS: how long access tokens are good; 600 by default. Prints its issuer when it
-// is ready. Its access tokens are JWTs for the `resource` that was asked for, or opaque for one whose path ends with
+// Usage: server.mjs PORT [SECONDS [PAGE]]   SECONDS: how long access tokens are good; 600 by default. PAGE: the address
+// of a review page, on which whoever the login_hint names signs in, "ann" by default. Prints its issuer when it is ready. Its access tokens are JWTs for the `resource` that was asked for, or opaque for one whose path ends with
 // /opaque. It has PKCE, registration, resource indicators, introspection, revocation, DPoP, the device flow, client
 // credentials, and rotates refresh tokens: one that is used twice ends its whole family.
 import { createServer } from "node:http";
@@ -14,6 +14,7 @@ const { exportJWK, generateKeyPair } = peer("jose");
 
 const port = Number(process.argv[2]);
 const seconds = Number(process.argv[3] ?? 600);
+const page = process.argv[4] ?? "http://127.0.0.1:1";
 const issuer = `http://127.0.0.1:${port}`;
 const SCOPES = "orders:read orders:write";
 
@@ -40,14 +41,25 @@ const clients = [
     response_types: ["code"],
     application_type: "native",
   },
+  {
+    client_id: "review-page",
+    client_secret: "secret-of-the-page-of-32-characters!",
+    redirect_uris: [`${page}/sign-in/callback`],
+    post_logout_redirect_uris: [`${page}/signed-out`],
+  },
 ];
+
+/** The groups of those who decide on a review page. */
+const GROUPS = { ann: ["finance"], bob: ["finance"], cy: ["lookers"], dee: ["platform"] };
 
 const provider = new Provider(issuer, {
   clients,
   jwks: { keys: [await key("RS256", "rsa"), await key("ES256", "ec")] },
   cookies: { keys: ["of the tests"] },
-  scopes: ["openid", "offline_access", ...SCOPES.split(" ")],
-  findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+  scopes: ["openid", "offline_access", "groups", ...SCOPES.split(" ")],
+  claims: { openid: ["sub"], groups: ["groups", "name"] },
+  conformIdTokenClaims: false,
+  findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id, name: `Person ${id}`, groups: GROUPS[id] ?? [] }) }),
   interactions: { url: (_ctx, interaction) => `/interaction/${interaction.uid}` },
   rotateRefreshToken: true,
   issueRefreshToken: (_ctx, client) => client.grantTypeAllowed("refresh_token"),
@@ -81,11 +93,11 @@ async function interact(request, response) {
   const details = await provider.interactionDetails(request, response);
   const { prompt, params, session } = details;
   if (prompt.name === "login") {
-    await provider.interactionFinished(request, response, { login: { accountId: "ann" } });
+    await provider.interactionFinished(request, response, { login: { accountId: params.login_hint ?? "ann" } });
     return;
   }
   const grant = new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
-  grant.addOIDCScope(`openid offline_access ${SCOPES}`);
+  grant.addOIDCScope(`openid offline_access groups ${SCOPES}`);
   for (const resource of [params.resource ?? []].flat()) grant.addResourceScope(resource, params.scope ?? SCOPES);
   const grantId = await grant.save();
   await provider.interactionFinished(request, response, { consent: { grantId } }, { mergeWithLastSubmission: true });

@@ -85,14 +85,15 @@ def _challenge(verifier: str) -> str:
 
 
 @asynccontextmanager
-async def authorization_server(peers: Peers, seconds: int = 600) -> AsyncIterator[AuthorizationServer]:
-    """Run the server on a free port. ``seconds``: how long its access tokens are good."""
+async def authorization_server(peers: Peers, seconds: int = 600, page: str = "") -> AsyncIterator[AuthorizationServer]:
+    """Run the server on a free port. ``seconds``: how long its access tokens are good; ``page``: of a review page."""
     port = free_port()
     process = await asyncio.create_subprocess_exec(
         peers.node,
         str(_SERVER),
         str(port),
         str(seconds),
+        *([page] if page else []),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "ANTIPHON_INTEROP_DIR": str(peers.root)},
