@@ -11,7 +11,7 @@ import pytest
 from antiphon.host.checks.labels import LabelRule
 from antiphon.host.checks.policy_rules import Policy, Rule
 from antiphon.host.checks.result_rules import ResultRule
-from antiphon.host.config.settings import STANDARD, AccessTokens, Caps, Notify, Reviewing, ServerBudget, ServerEntry
+from antiphon.host.config.settings import STANDARD, AccessTokens, Caps, Notify, Reviewing, ServerBudget, ServerEntry, SignIn
 from antiphon.host.config.toml_files import DefaultsTable, parse_document
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT
 from antiphon.host.model_catalogue import Model, PriceStep
@@ -26,7 +26,7 @@ SECTIONS = {
     )
 }
 ROW = re.compile(r"^\| `(?P<key>\w+)` \| (?P<default>[^|]*) ?\|", re.MULTILINE)
-IN_OTHER_SECTIONS = {"caps", "budget", "rules", "results", "labels", "name"}
+IN_OTHER_SECTIONS = {"caps", "budget", "rules", "results", "labels", "name", "sign_in"}
 
 
 def keys(section: str) -> dict[str, str]:
@@ -44,6 +44,7 @@ def keys(section: str) -> dict[str, str]:
         ("[servers.NAME]", ServerEntry),
         ("[notify]", Notify),
         ("[review]", Reviewing),
+        ("[review.sign_in]", SignIn),
         ("[auth]", AccessTokens),
         ("[policy]", Policy),
         ("[[policy.rules]]", Rule),

@@ -84,6 +84,10 @@ def show_tool(item: ToolItem, layout: Layout, words: summary.Texts = ENGLISH) ->
     yield from _draw_headline(item.origin, None, item.expires_in, layout, words)
     yield from _draw_risks(item.risks, layout, words)
     yield from layout.labelled(words("show.tool"), item.params.name, "1")
+    for names in item.demands.to:
+        yield from layout.remark(words("demand.to", to=", ".join(names)))
+    if item.demands.people > 1:
+        yield from layout.remark(words("demand.people", n=item.demands.people))
     if item.result is not None:
         yield layout.paint("1", f" {words('tool.result')}")
         yield from layout.quoted(format_json(item.result))
