@@ -11,7 +11,16 @@ import pytest
 from antiphon.host.checks.labels import LabelRule
 from antiphon.host.checks.policy_rules import Policy, Rule
 from antiphon.host.checks.result_rules import ResultRule
-from antiphon.host.config.settings import STANDARD, AccessTokens, Caps, Notify, Reviewing, ServerBudget, ServerEntry, SignIn
+from antiphon.host.config.settings import (
+    STANDARD,
+    AccessTokens,
+    Caps,
+    Notify,
+    Reviewing,
+    ServerBudget,
+    ServerEntry,
+    SignIn,
+)
 from antiphon.host.config.toml_files import DefaultsTable, parse_document
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT
 from antiphon.host.model_catalogue import Model, PriceStep

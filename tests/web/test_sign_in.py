@@ -41,6 +41,8 @@ async def test_somebody_signs_in_and_is_named():
         entered = await browser.sign_in("ann", "/history?step=review")
         assert entered.status_code == 200
         assert "url=/history?step=review" in entered.text
+        other = await (await made.browser()).sign_in("ann", "/history/audit.csv")
+        assert "url=/history/audit.csv" in other.text
         shown = (await browser.client.get("/settings")).text
         assert "Ann" in shown
         assert f"{made.provider.url} · ann" in shown

@@ -256,6 +256,16 @@ async def test_a_reviewer_that_proves_nobody_is_not_asked():
     assert decide(host.policy, CallToolRequestParams.of("pay", {}), origin(), headless=True).effect == "deny"
 
 
+async def test_no_review_at_all_is_no_way_around():
+    """Where everything else that a rule asks about is allowed, what it leaves to people is not."""
+    reviewer = Reviewer(approve)
+    host = Host(Scripted([]), reviewer=reviewer, review="never", policy=Policy(rules=(TWO, Rule(effect="ask"))))
+    assert await host.confirm(CallToolRequestParams.of("read", {}), origin())
+    with pytest.raises(Rejected):
+        await host.confirm(CallToolRequestParams.of("pay", {}), origin("2"))
+    assert not reviewer.shown
+
+
 async def test_an_edit_does_not_evade_a_rule():
     """A call that would have needed two people after the edit does not run."""
     rule = Rule(effect="ask", name="pay", when="args.sum > 100", people=2)

@@ -414,13 +414,17 @@ class Host:
 
 
 def with_review(policy: Policy, review: str) -> Policy:
-    """Return a policy for a review mode: with ``"never"``, it allows what it would ask about."""
+    """Return a policy for a review mode: with ``"never"``, it allows what it would ask about.
+
+    What a rule leaves to certain people is still asked about.
+    """
     if review not in ("ask", "never"):
         raise ConfigError(f'review is "ask" or "never", not {review!r}')
     if review == "ask":
         return policy
     rules = tuple(
-        msgspec.structs.replace(rule, effect="allow") if rule.effect == "ask" else rule for rule in policy.rules
+        msgspec.structs.replace(rule, effect="allow") if rule.effect == "ask" and not rule.demands else rule
+        for rule in policy.rules
     )
     results = tuple(
         msgspec.structs.replace(rule, effect="pass") if rule.effect == "ask" else rule for rule in policy.results

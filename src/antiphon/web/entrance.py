@@ -29,21 +29,21 @@ _BEGUN = "antiphon-sign-in"
 def make_routes(site: Site, sign_in: ProviderSignIn) -> list[Route]:
     """Make the routes for browsers without a session."""
     entries: dict[str, Callable[[Site, ProviderSignIn, Request], Awaitable[Response]]] = {
-        "/sign-in": _begin,
-        CALLBACK: _finish,
+        "/sign-in": _begin_sign_in,
+        CALLBACK: _finish_sign_in,
         SIGNED_OUT: _show_end,
     }
     return [Route(path, partial(enter, site, sign_in), methods=["GET"]) for path, enter in entries.items()]
 
 
-async def _begin(site: Site, sign_in: ProviderSignIn, request: Request) -> Response:
+async def _begin_sign_in(site: Site, sign_in: ProviderSignIn, request: Request) -> Response:
     """Send a browser to the provider."""
     if session_of(request) is not None:
         return RedirectResponse("/", 303)
     try:
         address, cookie = await sign_in.begin(request.query_params.get("then", "/"))
     except Unauthorized as error:
-        return _say(site, request, str(error), 503)
+        return _show_text(site, request, str(error), 503)
     response = RedirectResponse(address, 303)
     # Lax, because the provider's redirect comes from another site. It lets nobody in by itself.
     response.set_cookie(
@@ -52,13 +52,13 @@ async def _begin(site: Site, sign_in: ProviderSignIn, request: Request) -> Respo
     return response
 
 
-async def _finish(site: Site, sign_in: ProviderSignIn, request: Request) -> Response:
+async def _finish_sign_in(site: Site, sign_in: ProviderSignIn, request: Request) -> Response:
     """Let in a browser that comes back from the provider."""
     try:
         signed_in = await sign_in.finish(request.url.query, request.cookies.get(_name_begun(site), ""))
     except Unauthorized as error:
         # Another tab may have been faster.
-        return RedirectResponse("/", 303) if session_of(request) else _say(site, request, str(error), 403)
+        return RedirectResponse("/", 303) if session_of(request) else _show_text(site, request, str(error), 403)
     site.access.end(request.cookies.get(site.access.cookie, ""))
     secret = site.access.admit(signed_in)
     # By a page of ours in between: a cookie that is Strict is not sent with the redirect of another site.
@@ -82,10 +82,10 @@ async def sign_out(site: Site, request: Request) -> Response:
 
 
 async def _show_end(site: Site, _: ProviderSignIn, request: Request) -> Response:
-    return _say(site, request, site.texts(request)("signed.out"), 200)
+    return _show_text(site, request, site.texts(request)("signed.out"), 200)
 
 
-def _say(site: Site, request: Request, text: str, status: int) -> Response:
+def _show_text(site: Site, request: Request, text: str, status: int) -> Response:
     again = escape(site.texts(request)("signed.in"))
     return HTMLResponse(
         f'<!doctype html><meta charset="utf-8"><title>Antiphon</title><p>{escape(text)}<p><a href="/">{again}</a>\n',

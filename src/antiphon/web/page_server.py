@@ -139,7 +139,7 @@ class ReviewPage:
             Route("/open", self._let_in, methods=["POST"]),
             Route("/alive", self._alive, methods=["GET"]),
             *(Route(path, partial(self._show_view, view), methods=["GET"]) for path, view in _LOOKING.items()),
-            *(Route(path, partial(self._act, path, view), methods=["POST"]) for path, view in _DOING.items()),
+            *(Route(path, partial(self._carry_out, path, view), methods=["POST"]) for path, view in _DOING.items()),
             Mount(JOINED_AT, routes=[Route("/{name}", _send_joined, methods=["GET"])]),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
@@ -164,7 +164,7 @@ class ReviewPage:
         """Show a view; to a browser without a session, the script that sends it."""
         return await view(self.site, request) if session_of(request) else self.site.doorway(request)
 
-    async def _act(self, path: str, view: View, request: Request) -> Response:
+    async def _carry_out(self, path: str, view: View, request: Request) -> Response:
         """Carry out an action, if the person has the role for it."""
         session, needed = session_of(request), _NEEDS.get(path, "reviewer")
         person = None if session is None else session.person
@@ -447,7 +447,7 @@ async def serve_and_open_page(
         )
         sys.stderr.write(f"Review page: {address}\n({once})\n")
         elsewhere = address.replace(running.origin, running.plain, 1)
-        if not signs_in and not is_loopback(host, subdomains=False):
+        if not is_loopback(host, subdomains=False):
             sys.stderr.write(
                 "Not encrypted: this address, the session that it opens, all questions and all answers. Who can "
                 "read this network can decide, too. Use ssh -L or a proxy with TLS unless you trust it.\n"

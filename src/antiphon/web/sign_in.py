@@ -178,7 +178,7 @@ class ProviderSignIn:
         body, _, mac = cookie.rpartition(".")
         if not hmac.compare_digest(self._derive("cookie", body).encode(), mac.encode("utf-8", "surrogatepass")):
             raise Unauthorized("signing in was stopped: it was not begun in this browser")
-        at, _, path = body.split(".")
+        at, _, path = body.split(".", 2)
         if self.clock() - int(at) > BEGUN_FOR:
             raise Unauthorized("signing in was stopped: it has taken too long")
         return unquote(path)

@@ -90,7 +90,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def __str__(self) -> str:
-        name = _clean(self.name).strip()[:_MAX_NAME]
+        name = _clean_name(self.name).strip()[:_MAX_NAME]
         return f"{name} <{self.issuer} sub:{quote(self.subject, safe='@:/.-_~')}>".strip()
 
 
@@ -100,10 +100,10 @@ Decider = str | Person
 
 def write_decider(by: Decider | None) -> str | None:
     """Return how records name a decider. Only a proven person's name ends with ``<ISSUER sub:SUBJECT>``."""
-    return str(by) if isinstance(by, Person) else None if by is None else _clean(by)
+    return str(by) if isinstance(by, Person) else None if by is None else _clean_name(by)
 
 
-def _clean(name: str) -> str:
+def _clean_name(name: str) -> str:
     return name.replace("<", "(").replace(">", ")")
 
 

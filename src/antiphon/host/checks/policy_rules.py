@@ -180,7 +180,7 @@ def decide(
         situation: what conditions may depend on; default now, without earlier calls.
     """
     found = _find_matches(policy, params, origin, situation) if policy.rules else ()
-    verdict = _judge(policy, params, origin, found, headless=headless, redefined=redefined, situation=situation)
+    verdict = _judge_ask(policy, params, origin, found, headless=headless, redefined=redefined, situation=situation)
     demands = [rule.demands for rule, _ in found if rule.demands]
     if not demands or verdict.effect == "deny":
         return verdict
@@ -191,7 +191,7 @@ def decide(
     return msgspec.structs.replace(verdict, demands=Demands(to=lists, people=max(each.people for each in demands)))
 
 
-def _judge(
+def _judge_ask(
     policy: Policy,
     params: Asked,
     origin: Origin,

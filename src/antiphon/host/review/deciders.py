@@ -42,7 +42,7 @@ def check_decider(by: Decider | None, item: AnyItem, decision: AnyDecision) -> N
         if demands:
             raise NotAllowed("person")
         return
-    needed = "admin" if _lasts(decision) else "reviewer"
+    needed = "admin" if _outlives_call(decision) else "reviewer"
     if not by.has_role(needed):
         raise NotAllowed("role", role=needed)
     for names in demands.to:
@@ -54,7 +54,7 @@ def check_decider(by: Decider | None, item: AnyItem, decision: AnyDecision) -> N
         raise NotAllowed("proposal")
 
 
-def _lasts(decision: AnyDecision) -> bool:
+def _outlives_call(decision: AnyDecision) -> bool:
     """Return whether a decision is about more than this call: a grant that outlives it, or a block."""
     if isinstance(decision, review.Approve):
         return decision.scope in ("session", "always") or decision.labels is not None
