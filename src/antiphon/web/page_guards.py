@@ -202,7 +202,7 @@ def _plain_text(status: int, text: str) -> Response:
     return PlainTextResponse(f"{text}\n", status)
 
 
-class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
+class SignedInPerson(msgspec.Struct, frozen=True, kw_only=True):
     """A completed sign-in."""
 
     person: Person
@@ -219,7 +219,7 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
     """From 1, in order of arrival."""
     secret: str
     """Kept by the browser; everything a session proves is derived from it, and nothing of it is in the store."""
-    signed_in: SignedIn | None = None
+    signed_in: SignedInPerson | None = None
     """Who has signed in; ``None`` if whoever has the address may decide."""
 
     @property
@@ -280,7 +280,7 @@ class PageAccess:
         self.is_encrypted = settings is not None and settings.url.startswith("https:")
         # With this prefix browsers take it only from this very host, encrypted, and send it nowhere else.
         self.cookie = f"__Host-{COOKIE}" if self.is_encrypted else COOKIE
-        self._people: dict[str, tuple[SignedIn, float]] = {}
+        self._people: dict[str, tuple[SignedInPerson, float]] = {}
         self._store = store
         self._page = page
         self.clock = clock
@@ -333,7 +333,7 @@ class PageAccess:
             return None
         return BrowserSession(number=row.number, secret=secret, signed_in=signed_in)
 
-    def admit(self, signed_in: SignedIn) -> str:
+    def admit(self, signed_in: SignedInPerson) -> str:
         """Return the secret of a new session for somebody who has signed in."""
         assert self.settings is not None, "only a page with settings signs people in"
         secret, row = self._make_session()

@@ -34,7 +34,7 @@ from antiphon.auth.server.verifier import Verifier
 from antiphon.errors import ConfigError, Unauthorized
 from antiphon.host.checks.people import ROLES, Person
 from antiphon.host.config.settings import SignIn
-from antiphon.web.page_guards import BEGUN_FOR, CALLBACK, SIGNED_OUT, SignedIn
+from antiphon.web.page_guards import BEGUN_FOR, CALLBACK, SIGNED_OUT, SignedInPerson
 
 MAX_FINISHING = 20
 """Most sign-ins that the provider is asked about at the same time: each costs it a request."""
@@ -104,7 +104,7 @@ class ProviderSignIn:
         )
         return f"{address}&{urlencode({'nonce': self._derive('nonce', cookie)})}", cookie
 
-    async def finish(self, query: str, cookie: str) -> SignedIn:
+    async def finish(self, query: str, cookie: str) -> SignedInPerson:
         """Complete the sign-in of a browser that has come back.
 
         Args:
@@ -137,7 +137,7 @@ class ProviderSignIn:
             token = answer.raw.get("id_token")
             if not isinstance(token, str):
                 raise Unauthorized(f"signing in failed: {self._settings.issuer} sent no ID token")
-            return SignedIn(person=await self._read_person(token, cookie), token=token, then=then)
+            return SignedInPerson(person=await self._read_person(token, cookie), token=token, then=then)
         finally:
             self._finishing -= 1
 
