@@ -1,4 +1,4 @@
-"""The way into a page on which people sign in, and out of it: the routes around ``sign_in``.
+"""The way into a page on which people sign in, and out of it: the routes around ``provider_sign_in``.
 
 Owns the cookies of both, and what a browser is shown when nobody is signed in. A session's secret is new with each
 sign-in, so that one that was planted in a browser never becomes a person's.
@@ -20,7 +20,7 @@ from antiphon.web.page_guards import BEGUN_FOR, CALLBACK, SIGNED_OUT, session_of
 from antiphon.web.site import Site
 
 if TYPE_CHECKING:
-    from antiphon.web.sign_in import ProviderSignIn
+    from antiphon.web.provider_sign_in import ProviderSignIn
 
 _BEGUN = "antiphon-sign-in"
 """Name of the cookie of a sign-in that has begun."""

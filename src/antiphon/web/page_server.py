@@ -146,7 +146,7 @@ class ReviewPage:
         if settings is not None:
             named, plain = urlsplit(settings.url).netloc, ()
             # Only now: it loads the HTTP client.
-            from antiphon.web.sign_in import ProviderSignIn
+            from antiphon.web.provider_sign_in import ProviderSignIn
 
             self.site.sign_in = ProviderSignIn(settings, os.environ, clock=clock)
             routes += entrance.make_routes(self.site, self.site.sign_in)

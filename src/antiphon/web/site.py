@@ -46,7 +46,7 @@ from antiphon.web.render import LONG, PIECE, make_environment
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 if TYPE_CHECKING:
-    from antiphon.web.sign_in import ProviderSignIn
+    from antiphon.web.provider_sign_in import ProviderSignIn
 
 THEMES = ("auto", "light", "dark")
 ARMING = 0.4
