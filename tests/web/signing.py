@@ -214,3 +214,14 @@ async def team(
             for task in made.tasks:
                 task.cancel()
             await asyncio.gather(*made.tasks, return_exceptions=True)
+
+
+async def begin(team: Team, subject: str = "ann") -> tuple[Browser, str]:
+    """Let somebody sign in at the provider; returns the browser, and the address to which it is sent back."""
+    browser = await team.browser()
+    return browser, team.provider.agree(await browser.start(), subject)
+
+
+async def is_let_in(browser: Browser) -> bool:
+    """Return whether a browser has a session."""
+    return (await browser.client.get("/settings", follow_redirects=False)).status_code == 200

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import Host, Queue, Scripted
-from antiphon.host.checks.people import Person, read_deciders, write_decider
+from antiphon.host.checks.people import Person
 from antiphon.host.checks.policy_rules import Policy, Rule, decide
 from antiphon.host.review.deciders import NotAllowed
 from antiphon.host.review.review import Answer, Approve, Deny, digest
@@ -38,13 +38,6 @@ async def test_a_decision_is_recorded_with_issuer_and_subject():
         url = made.provider.url
         assert records(made) == [(f"Ann <{url} sub:ann>", (f"{url} sub:ann",))]
         assert f"Ann &lt;{url} sub:ann&gt;" in (await ann.client.get("/history/1")).text
-
-
-def test_a_name_never_passes_for_a_person():
-    """Neither one that was typed, nor one that an issuer claims."""
-    assert read_deciders(write_decider("Ann <https://id sub:ann>")) == ()
-    claimed = Person(issuer="https://id", subject="x y<>", name="Bob <https://id sub:bob> + Cy <https://id sub:cy>")
-    assert read_deciders(str(claimed)) == ("https://id sub:x y<>",)
 
 
 @pytest.mark.parametrize(

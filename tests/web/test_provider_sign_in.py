@@ -14,24 +14,13 @@ from antiphon.host.config.toml_files import parse_document
 from antiphon.web.page_guards import BEGUN_FOR, COOKIE, MAX_EACH
 from antiphon.web.page_server import ReviewPage
 from tests.support.issuer import EC, OTHER_RSA
-from tests.web.signing import CLIENT, PEOPLE, ROLES, Browser, Team, team
-
-
-async def begin(team: Team, subject: str = "ann") -> tuple[Browser, str]:
-    """Let somebody sign in at the provider; returns the browser, and the address to which it is sent back."""
-    browser = await team.browser()
-    return browser, team.provider.agree(await browser.start(), subject)
+from tests.web.signing import CLIENT, PEOPLE, ROLES, begin, is_let_in, team
 
 
 def with_query(address: str, **changed: str | None) -> str:
     """Change parameters of an address."""
     asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()} | changed
     return f"{address.partition('?')[0]}?{urlencode({name: value for name, value in asked.items() if value})}"
-
-
-async def is_let_in(browser: Browser) -> bool:
-    """Return whether a browser has a session."""
-    return (await browser.client.get("/settings", follow_redirects=False)).status_code == 200
 
 
 async def test_somebody_signs_in_and_is_named():
@@ -53,34 +42,6 @@ async def test_somebody_signs_in_and_is_named():
         assert len(asked["nonce"][0]) > 40
 
 
-async def test_nothing_is_shown_and_nothing_done_without_a_session():
-    """Views lead to the provider, everything else is refused; the one-time address of other pages opens nothing."""
-    async with team() as made:
-        browser = await made.browser()
-        for path in ("/", "/history", "/grants", "/review/x"):
-            assert (await browser.client.get(path, follow_redirects=False)).status_code == 303
-        assert (await browser.client.get("/live", headers={"Sec-Fetch-Dest": "empty"})).status_code == 401
-        assert (await browser.post("/undo")).status_code == 401
-        token = made.running.page.access.issue()
-        assert (await browser.client.get(f"/open?token={token}")).status_code == 403
-        assert not await is_let_in(browser)
-        assert "token" not in made.running.address()
-
-
-async def test_the_cookie_of_a_session_is_strict_and_new_each_time():
-    """A secret that was planted in a browser never becomes a person's session."""
-    async with team() as made:
-        planted = (await made.browser("cy")).client.cookies[COOKIE]
-        victim, address = await begin(made)
-        victim.client.cookies.set(COOKIE, planted, domain="team.localhost")
-        entered = await victim.come_back(address)
-        session = next(each for each in entered.headers.get_list("set-cookie") if each.startswith(COOKIE))
-        assert "HttpOnly" in session
-        assert "SameSite=strict" in session
-        assert planted not in session
-        assert made.running.page.access.session(planted) is None
-
-
 async def test_a_session_ends_after_its_hours():
     """A decision of an expired session is refused, and the page leads to the provider again."""
     async with team(hours=1) as made:
@@ -92,21 +53,6 @@ async def test_a_session_ends_after_its_hours():
         assert (late.status_code, "signed out" in late.text) == (401, True)
         assert not await is_let_in(ann)
         assert (await made.queue.get(question.id)).state == "pending"
-
-
-async def test_signing_out_ends_the_session_here_and_leads_to_the_provider():
-    """The cookie is worth nothing afterwards, wherever it was copied to."""
-    async with team() as made:
-        ann = await made.browser("ann")
-        secret = ann.client.cookies[COOKIE]
-        left = await ann.post("/sign-out")
-        there = left.text.partition("url=")[2].partition('"')[0]
-        assert there.startswith(f"{made.provider.url}/end?id_token_hint=ey")
-        assert "post_logout_redirect_uri=http://team.localhost" in there
-        copied = await made.browser()
-        copied.client.cookies.set(COOKIE, secret, domain="team.localhost")
-        assert not await is_let_in(copied)
-        assert "Sign in" in (await copied.client.get("/signed-out")).text
 
 
 async def test_a_stream_ends_when_its_person_signs_out():

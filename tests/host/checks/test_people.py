@@ -1,0 +1,54 @@
+"""People who have proven who they are: the names that mean them, their roles, and how records name them."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.host.checks.people import Demands, Person, check_name, read_deciders, write_decider
+
+ANN = Person(issuer="https://id", subject="a", email="ann@example.org", groups=frozenset({"finance"}), role="reviewer")
+
+
+def test_a_name_never_passes_for_a_person():
+    """Neither one that was typed, nor one that an issuer claims."""
+    assert read_deciders(write_decider("Ann <https://id sub:ann>")) == ()
+    claimed = Person(issuer="https://id", subject="x y<>", name="Bob <https://id sub:bob> + Cy <https://id sub:cy>")
+    assert read_deciders(str(claimed)) == ("https://id sub:x y<>",)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_meant"),
+    [
+        ("group:finance", True),
+        ("sub:a", True),
+        ("Ann@Example.org", True),
+        ("*", True),
+        ("finance", False),
+        ("group:fin", False),
+        ("sub:ann@example.org", False),
+        ("a", False),
+    ],
+)
+def test_which_names_mean_a_person(name: str, is_meant: bool):
+    """A group, the subject, the verified address, in whatever case."""
+    assert ANN.is_among([name]) == is_meant
+    assert not ANN.is_among([])
+
+
+def test_a_higher_role_may_do_what_a_lower_one_may():
+    """And not the other way round."""
+    assert [ANN.has_role(role) for role in ("viewer", "reviewer", "admin")] == [True, True, False]
+
+
+@pytest.mark.parametrize("name", ["", "finance", "group:", "role:x", "a@", "@b", "a b@c"])
+def test_a_name_that_means_nobody_is_refused(name: str):
+    """So that a typing error does not leave a call to nobody."""
+    with pytest.raises(ValueError, match="group:NAME"):
+        check_name(name)
+
+
+def test_more_people_or_other_people_are_more():
+    """What was met covers the same and less."""
+    met = Demands(to=(("sub:a",), ("sub:b",)), people=2)
+    assert not any(each.exceeds(met) for each in (met, Demands(), Demands(to=(("sub:b",),), people=2)))
+    assert all(each.exceeds(met) for each in (Demands(people=3), Demands(to=(("sub:c",),))))
