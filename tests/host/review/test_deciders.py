@@ -11,7 +11,6 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import CHOICES, origin
 
-
 NOTHING = Demands()
 
 

@@ -5,10 +5,14 @@ Pure. Every such rule stands here once; ``queue`` applies them, for the page, th
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from antiphon.host.checks.people import Decider, Demands, Person, read_deciders
 from antiphon.host.review import review
-from antiphon.host.review.question import AnyDecision, AnyItem, Mismatch
+from antiphon.host.review.question import AnyDecision, AnyItem, Approval, Mismatch, Question
+from antiphon.host.store.base import Decided
 from antiphon.wire.elicitation import ElicitResult
+from antiphon.wire.envelope import encode_value
 
 
 class NotAllowed(Mismatch):
@@ -71,3 +75,28 @@ def check_undo(by: Decider | None, decided_by: str | None) -> None:
         return
     if not by.has_role("reviewer") or by.principal not in read_deciders(decided_by):
         raise NotAllowed("undo")
+
+
+def read_approved(question: Question, decision: AnyDecision) -> AnyDecision:
+    """Return what an approval means: the edit of an earlier person, if it has the digest of that one."""
+    if not isinstance(decision, review.Approve):
+        return decision
+    earlier = (each.decision for each in question.approvals if isinstance(each.decision, review.EditCall))
+    return next((each for each in earlier if each.digest == decision.digest), decision)
+
+
+def count_approvals(question: Question, decision: AnyDecision, decided: Decided) -> Decided:
+    """Return what to store if a rule wants more than one person: an approval, until enough have approved the same."""
+    item = question.item
+    people = item.demands.people if isinstance(item, review.ToolItem) else 1
+    if people == 1 or not isinstance(decision, review.Approve | review.EditCall) or decided.by is None:
+        return structs.replace(decided, seen=None)
+    # What somebody has edited is something else: earlier approvals do not count for it.
+    same = [each for each in question.approvals if each.decision.digest == decision.digest]
+    if set(read_deciders(decided.by)) & {one for each in same for one in read_deciders(each.by)}:
+        raise NotAllowed("twice")
+    approvals = [*same, Approval(by=decided.by, decision=decision)]
+    stored = structs.replace(decided, approvals=encode_value(approvals).decode())
+    if len(approvals) < people:
+        return structs.replace(stored, decision=None, by=None, release=None)
+    return structs.replace(stored, by=" + ".join(each.by for each in approvals))

@@ -21,15 +21,14 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.checks.ask_limits import LimitReached
-from antiphon.host.checks.people import Decider, read_deciders, write_decider
+from antiphon.host.checks.people import Decider, write_decider
 from antiphon.host.review import review
-from antiphon.host.review.deciders import NotAllowed, check_decider, check_undo
+from antiphon.host.review.deciders import check_decider, check_undo, count_approvals, read_approved
 from antiphon.host.review.decisions import check_arguments
 from antiphon.host.review.question import (
     PENDING,
     AnyDecision,
     AnyItem,
-    Approval,
     CallLeft,
     CallTaken,
     Mismatch,
@@ -463,7 +462,7 @@ class Queue:
             question = await self.get(id)
             if question.item is None:
                 raise AlreadyDecided(question)
-            decision = _read_approved(question, given)
+            decision = read_approved(question, given)
             check_decider(by, question.item, decision)
             check(question.item, decision)
             await _check_call(question.item, decision)
@@ -499,7 +498,7 @@ class Queue:
             block=block,
             seen=encode_value(question.approvals).decode() if question.approvals else None,
         )
-        return _count_approvals(question, decision, decided)
+        return count_approvals(question, decision, decided)
 
     def _release(self, question: Question, decision: AnyDecision, now: float, *, alone: bool) -> float | None:
         """Return when a decision takes effect; ``None`` for at once, as the refusal of one request does.
@@ -664,31 +663,6 @@ class Queue:
         """
         ending = start_in(self._endings, self._store.close_review(id, state, keep_item=False))
         await asyncio.wait([ending], timeout=_ENDING)
-
-
-def _read_approved(question: Question, decision: AnyDecision) -> AnyDecision:
-    """Return what an approval means: the edit of an earlier person, if it has the digest of that one."""
-    if not isinstance(decision, review.Approve):
-        return decision
-    earlier = (each.decision for each in question.approvals if isinstance(each.decision, review.EditCall))
-    return next((each for each in earlier if each.digest == decision.digest), decision)
-
-
-def _count_approvals(question: Question, decision: AnyDecision, decided: base.Decided) -> base.Decided:
-    """Return what to store if a rule wants more than one person: an approval, until enough have approved the same."""
-    item = question.item
-    people = item.demands.people if isinstance(item, review.ToolItem) else 1
-    if people == 1 or not isinstance(decision, review.Approve | review.EditCall) or decided.by is None:
-        return msgspec.structs.replace(decided, seen=None)
-    # What somebody has edited is something else: earlier approvals do not count for it.
-    same = [each for each in question.approvals if each.decision.digest == decision.digest]
-    if set(read_deciders(decided.by)) & {one for each in same for one in read_deciders(each.by)}:
-        raise NotAllowed("twice")
-    approvals = [*same, Approval(by=decided.by, decision=decision)]
-    stored = msgspec.structs.replace(decided, approvals=encode_value(approvals).decode())
-    if len(approvals) < people:
-        return msgspec.structs.replace(stored, decision=None, by=None, release=None)
-    return msgspec.structs.replace(stored, by=" + ".join(each.by for each in approvals))
 
 
 async def _check_call(item: AnyItem, decision: AnyDecision) -> None:
