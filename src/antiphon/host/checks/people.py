@@ -1,7 +1,7 @@
 """People who have proven who they are: their roles, the names by which rules speak of them, and how records name them.
 
-Pure. ``web.provider_sign_in`` finds out who somebody is, and ``review.deciders`` has the rules about who may decide what. A
-person at a terminal, or a name that was typed, proves nothing.
+Pure. ``web.provider_sign_in`` finds out who somebody is, and ``review.deciders`` has the rules about who may decide
+what. A person at a terminal, or a name that was typed, proves nothing.
 """
 
 from __future__ import annotations
