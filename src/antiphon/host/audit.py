@@ -152,7 +152,7 @@ class Audit:
             digest=digest,
             host=self._store.host,
             call=origin.call.id if origin.call else None,
-            people=read_deciders(facts.get("by")),
+            people=() if facts.get("by") is None else read_deciders(facts.get("by")),
             **facts,
         )
 

@@ -181,8 +181,10 @@ def decide(
     """
     found = _find_matches(policy, params, origin, situation) if policy.rules else ()
     verdict = _judge_ask(policy, params, origin, found, headless=headless, redefined=redefined, situation=situation)
-    demands = [rule.demands for rule, _ in found if rule.demands]
-    if not demands or verdict.effect == "deny":
+    if not found or verdict.effect == "deny":
+        return verdict
+    demands = [rule.demands for rule, _ in found if rule.to is not None or rule.people is not None]
+    if not demands:
         return verdict
     if headless:
         # What people have to decide is never allowed because there are none.
