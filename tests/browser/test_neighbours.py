@@ -205,6 +205,23 @@ async def test_a_tab_sends_nothing_to_whoever_took_the_port_of_its_page(chromium
     await store.aclose()
 
 
+@pytest.mark.parametrize("script", [True, False])
+async def test_the_token_does_not_stay_in_the_way(chromium: Browser, script: bool):
+    """The script takes it out of the address; without one, loading the page again leads to the queue's own address."""
+    async with desk() as page:
+        context = await chromium.new_context(java_script_enabled=script, viewport=WIDE, locale="en-GB")
+        tab = await context.new_page()
+        await tab.goto(page.running.address())
+        await tab.wait_for_selector("#queue")
+        if script:
+            await tab.wait_for_selector("body[data-ready]", state="attached")
+            assert tab.url == f"{page.running.origin}/"
+        await tab.reload()
+        await tab.wait_for_selector("#queue")
+        assert tab.url == f"{page.running.origin}/"
+        await context.close()
+
+
 async def test_a_browser_that_is_started_with_a_file_gets_in(chromium: Browser, tmp_path: Path):
     """From a file the page is another site, whose redirects carry no cookie of ours: a page in between leads on."""
     file = tmp_path / "antiphon.html"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from antiphon.host import MemoryStore
 from antiphon.web import running_page
 from antiphon.web.page_guards import COOKIE
@@ -21,6 +23,43 @@ async def test_an_address_opens_the_page_once():
             late = await second.get(address)
             assert (late.status_code, "was used already" in late.text) == (403, True)
             assert (await first.get(address)).status_code == 303
+
+
+async def test_a_browser_gets_the_queue_with_the_answer_that_lets_it_in():
+    """A redirect would cost a round trip; its connection is kept, and the token is spent as by any other."""
+    async with desk() as page, visitor() as first, visitor() as second:
+        await page.asked(text="PRIVATE")
+        address, browses = page.running.address(), {"Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "none"}
+        opened = await first.get(address, headers=browses)
+        assert (opened.status_code, "PRIVATE" in opened.text) == (200, True)
+        assert (opened.headers["Cache-Control"], "Connection" in opened.headers) == ("no-store", False)
+        assert 'content="20;url=/"' in opened.text
+        again, late = await first.get(address, headers=browses), await second.get(address, headers=browses)
+        assert (again.status_code, again.headers["Location"], late.status_code) == (303, "/", 403)
+
+
+@pytest.mark.parametrize(("method", "headers"), [("HEAD", {}), ("GET", {"Sec-Purpose": "prefetch;prerender"})])
+async def test_what_looks_ahead_spends_no_token(method: str, headers: dict[str, str]):
+    """A preview of the link, and a browser that guesses what will be opened next, are not let in; the person still is."""
+    async with desk() as page, visitor() as client:
+        address = page.running.address()
+        looked = await client.request(method, address, headers={"Sec-Fetch-Dest": "document", **headers})
+        assert (looked.status_code, "set-cookie" in looked.headers) == (403, False)
+        assert (await client.get(address)).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Sec-Fetch-Dest": "empty"}, {"Sec-Fetch-Dest": "iframe"}]
+    + [{"Sec-Fetch-Dest": "document", "Sec-Fetch-Site": site} for site in ("cross-site", "same-site")],
+)
+async def test_whatever_else_fetches_the_address_is_not_shown_what_waits(headers: dict[str, str]):
+    """A chat that draws a preview of a link has no use for the cookie, and gets nothing else."""
+    async with desk() as page, visitor() as client:
+        await page.asked(text="PRIVATE")
+        opened = await client.get(page.running.address(), headers=headers)
+        assert "PRIVATE" not in opened.text
+        assert "csrf" not in opened.text
 
 
 async def test_a_link_of_another_site_leads_in_by_a_page_of_ours():

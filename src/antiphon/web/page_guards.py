@@ -188,6 +188,12 @@ def session_of(request: Request) -> BrowserSession | None:
     return request.scope[_SESSION]
 
 
+def let_in(request: Request, session: BrowserSession | None, path: str) -> Request:
+    """Give a request the session that it has opened, and return it as a request for another path of the page."""
+    request.scope[_SESSION] = session
+    return Request({**request.scope, "path": path, "raw_path": path.encode(), "query_string": b""})
+
+
 def form_of(request: Request) -> list[tuple[str, str]]:
     """Return the fields of the form that was sent."""
     return request.scope[_FORM]

@@ -48,9 +48,9 @@ from antiphon.transports.http.server.connections import BoundedConnection, Conne
 from antiphon.transports.http.server.shutdown import serve_embedded
 from antiphon.web import actions, entrance, record_pages, views
 from antiphon.web.entrance import leading_to
-from antiphon.web.page_guards import COOKIE, Guards, PageAccess, form_of, is_plain, session_of
+from antiphon.web.page_guards import COOKIE, Guards, PageAccess, form_of, is_plain, let_in, session_of
 from antiphon.web.page_texts import choose_language, load_texts
-from antiphon.web.render import JOINED, JOINED_AT, STATIC
+from antiphon.web.render import JOINED, JOINED_AT, STATIC, load_first_view
 from antiphon.web.site import Site
 
 _GO_IN = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Antiphon</title>'
@@ -173,16 +173,21 @@ class ReviewPage:
         return await view(self.site, request)
 
     async def _open(self, request: Request) -> Response:
-        """Exchange the token of a printed address for a session."""
+        """Exchange the token of a printed address for a session; a browser gets the queue with the same answer."""
         if is_plain(request):
             return self.site.doorway(request)
-        secret = await self.access.redeem(request.query_params.get("token", "")) if request.method == "GET" else None
+        # Neither HEAD, by which links are previewed, nor a browser that fetches in advance spends the token.
+        spends = request.method == "GET" and "sec-purpose" not in request.headers
+        secret = await self.access.redeem(request.query_params.get("token", "")) if spends else None
         if secret is None:
             if session_of(request) is not None:
                 return _lead_to_queue(request)
             words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
             return PlainTextResponse(f"{words('denied.token')}\n", 403)
-        response = _lead_to_queue(request)
+        # Only to a person's own navigation: whatever else fetches the address is not shown what waits.
+        opens = request.headers.get("sec-fetch-dest") == "document" and _begins_here(request)
+        entered = let_in(request, self.access.session(secret), "/")
+        response = await views.show_queue(self.site, entered) if opens else _lead_to_queue(request)
         response.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=request.url.scheme == "https")
         return response
 
@@ -218,8 +223,12 @@ def _lead_to_queue(request: Request) -> Response:
 
     A redirect would belong to that site, and a ``SameSite=Strict`` cookie is not sent with it.
     """
-    own = request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
-    return RedirectResponse("/", 303) if own else HTMLResponse(_GO_IN)
+    return RedirectResponse("/", 303) if _begins_here(request) else HTMLResponse(_GO_IN)
+
+
+def _begins_here(request: Request) -> bool:
+    """Tell whether a person typed or pasted the address, or followed a link of ours."""
+    return request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
 
 
 _STREAMS = 200
@@ -312,6 +321,7 @@ async def running_page(
             store, name=row.name, named=named, plain=plain, config=config, undo=undo, asker=asker, servers=servers
         )
         await page.access.load()
+        Thread(target=load_first_view, daemon=True).start()
 
         async def close() -> None:
             page.site.closing.set()

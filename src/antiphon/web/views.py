@@ -63,7 +63,7 @@ class GrowingAnswers:
 
 _HEARTBEAT = 15.0
 """Seconds between two writes to a stream: proxies and sleeping laptops notice a dead stream only by a write."""
-_FIRST = 200
+_FIRST = 60
 """Most rows in a page as it is opened, so that it is small; the script fetches the others."""
 _LAST = 5
 """Decisions about a server that are listed beside its request."""

@@ -6,6 +6,9 @@ const KEY = "antiphon-session";
 
 export const plain = !location.hostname.endsWith(".localhost");
 
+// The page came by a printed address, whose token is spent: the queue has an address of its own.
+if (!plain && location.pathname === "/open") history.replaceState(null, "", "/");
+
 export function enter(secret) {
   sessionStorage.setItem(KEY, secret);
 }
