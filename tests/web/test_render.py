@@ -94,5 +94,5 @@ def test_a_name_is_cut_where_nobody_reads_on():
     """A stranger's name of thousands of lines costs a browser seconds; what is left out is counted."""
     write = make_environment().from_string("{{ x|name }}").render
     assert write(x="a\nb<") == "a⟦U+000A⟧b&lt;"
-    assert write(x="a" * rendering.NAME) == "a" * rendering.NAME
-    assert write(x="a" * 5_000) == "a" * rendering.NAME + "… (+4,800)"
+    assert write(x="a" * 200) == "a" * 200
+    assert write(x="a" * 5_000) == "a" * 200 + "… (+4,800)"

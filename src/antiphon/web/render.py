@@ -23,6 +23,7 @@ from antiphon.host.checks.visible import inert_line, make_inert
 from antiphon.host.review.decisions import arguments_of
 from antiphon.host.review.diff import format_json, make_editable, split_changed_words
 from antiphon.host.review.review import USUAL
+from antiphon.host.review.summary import cut_name
 
 _HERE = Path(__file__).resolve().parent
 STATIC = _HERE / "static"
@@ -50,8 +51,6 @@ _MARKS = re.compile("(\u27e6[^\u27e7]*\u27e7)")
 """Our marks. A server's own brackets of this kind are marked themselves, so that it cannot imitate one."""
 LONG = 4_000
 """Characters from which a text is shown in a box of its own that scrolls, with its size."""
-NAME = 200
-"""Characters of a name that are shown; the message as it came has the whole."""
 PIECE = 50_000
 """Characters of a text that are drawn at once; a link leads to the rest."""
 
@@ -148,9 +147,8 @@ def _format_line(value: object) -> Markup:
 
 
 def _format_name(value: object) -> Markup:
-    """Write a name of a stranger's on one line, cut where nobody reads on: browsers lay such lines out for seconds."""
-    text = str(value)
-    return escape(inert_line(text[:NAME]) + (f"\u2026 (+{len(text) - NAME:,})" if len(text) > NAME else ""))
+    """Write a name of a stranger's on one line, cut as on every surface."""
+    return escape(inert_line(cut_name(str(value))))
 
 
 def _make_editable(value: str) -> Markup:

@@ -69,8 +69,8 @@ def test_every_key_has_words(language: str):
 
 def test_what_permits_decides():
     """A key that lets something pass belongs to the request on show."""
-    assert {key.action for key in KEYMAP if key.permits} == {"approve", "grant", "alike"}
-    assert all(key.decides for key in KEYMAP if key.permits)
+    assert {key.action for key in KEYMAP if key.permits} == {"approve", "edit", "grant", "alike"}
+    assert all(key.decides and key.permits <= key.subjects for key in KEYMAP if key.permits)
 
 
 def test_blocking_and_stopping_are_there_for_everything():

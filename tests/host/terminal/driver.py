@@ -1,6 +1,7 @@
 """A program for the tests that need a real terminal: answers one ask on standard output, or several at once.
 
-Usage: driver.py ASKS, where ASKS is JSON: a list of {"params": ...}, {"elicit": ...} or {"call": [TOOL, ARGUMENTS]}.
+Usage: driver.py ASKS, where ASKS is JSON: a list of {"params": ...}, {"elicit": ...} or {"call": [TOOL, ARGUMENTS]},
+whose tool "says" something.
 The first may have "provider" ("two" for two models), "expires" and "review_response" for the host, "one_by_one" (not
 all at once), "undo" (seconds in which a permission can be taken back) and "opened" (a file that gets the address that
 is opened). The signal USR1 withdraws the first.
@@ -39,7 +40,7 @@ async def answer(host: Host, ask: dict, number: int) -> str:
                 await host.elicit(msgspec.convert(ask["elicit"], ElicitRequestParams), origin(str(number)))
             ).decode()
         if "call" in ask:
-            tool = Tool(name=ask["call"][0], input_schema={}, description="Orders \x1b[2J something")
+            tool = Tool(name=ask["call"][0], input_schema={}, description=ask.get("says", "Orders \x1b[2J something"))
             where = msgspec.structs.replace(origin(str(number)), tool=tool)
             return json.dumps(await host.confirm(CallToolRequestParams.of(*ask["call"]), where))
         params = msgspec.convert(ask["params"], CreateMessageRequestParams)

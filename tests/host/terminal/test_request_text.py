@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import msgspec
 import pytest
 
+from antiphon.cli.commands.review.queue_list import draw_list
 from antiphon.host.checks.risk import assess_risks
 from antiphon.host.review.review import ReviewItem, ToolItem
 from antiphon.host.review.summary import load_texts
@@ -22,7 +24,7 @@ from antiphon.wire.content import (
     ToolResultContent,
     ToolUseContent,
 )
-from antiphon.wire.origin import Round
+from antiphon.wire.origin import OriginCall, Round
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -33,6 +35,7 @@ from antiphon.wire.sampling import (
 )
 from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import CHOICES, origin, request, says
+from tests.host.review.questions import question
 
 PAYLOADS = [
     "\x1b]52;c;ZWNobyBwd25lZA==\x07",
@@ -222,6 +225,32 @@ def test_what_is_ours_is_in_the_language_of_the_person():
     assert [row for row in ours for word in words if word in row] == []
     [server] = [row for row in rows if "python catalogue.py  (" in row]
     assert server.startswith(" 服务器    python")
+
+
+def test_a_strangers_name_is_cut_as_on_the_page():
+    """Of the server, of what is called, of a tool that is offered or used: what is left out is counted, on each surface."""
+    name = "n\n" * 5_000
+    who = msgspec.structs.replace(
+        origin(),
+        server=Implementation(name=name, version=name),
+        call=OriginCall(id="1", method="tools/call", name=name),
+    )
+    params = msgspec.structs.replace(
+        request(),
+        messages=[SamplingMessage(role="assistant", content=ToolUseContent(id="1", name=name, input={}))],
+        tools=[Tool(name=name, input_schema={})],
+    )
+    item = ReviewItem(origin=who, params=params, received=params, provider="echo", choices=CHOICES)
+    call = ToolItem(origin=who, params=CallToolRequestParams.of(name, {}), choices=CHOICES)
+    layout = Layout(columns=0)
+    texts = [
+        "\n".join(show_request(item, layout)),
+        "\n".join(show_tool(call, layout)),
+        "\n".join(row for rows in draw_list([question(params, who=who)], layout, 0.0) for row in rows),
+    ]
+    # Each name has its first hundred lines; that of a tool that was used stands in quotation marks, and has escapes.
+    cut = [len(re.findall(r"… \(\+9,(?:800|799)\)", text)) for text in texts]
+    assert (cut, [text.count("U+000A") for text in texts]) == ([6, 4, 1], [500, 400, 100])
 
 
 def test_a_changed_definition_is_shown_with_what_has_changed():

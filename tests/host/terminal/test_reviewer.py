@@ -19,6 +19,7 @@ from antiphon.errors import Rejected
 from antiphon.host import Host
 from antiphon.host.terminal import TerminalReviewer
 from antiphon.wire.envelope import encode_value
+from antiphon.wire.tools import Tool
 from tests.host.asks import origin, request, says
 from tests.host.terminal.screenful import screenful
 
@@ -438,6 +439,32 @@ def test_what_does_not_fit_is_folded(start: Spawn):
     child.expect(PROMPT)
     child.sendline("d")
     assert outcome(child)["data"] == {"reason": "user"}
+
+
+DESCRIPTION = "Orders what is meant. " * 500 + "its end"
+
+
+@pytest.mark.parametrize(
+    ("asked", "keys"),
+    [
+        (ask(tools=[Tool(name="order", input_schema={"type": "object"}, description=DESCRIPTION)]), "ag"),
+        ({"call": ["order", {"sku": "P-1"}], "says": DESCRIPTION}, "age"),
+    ],
+)
+def test_a_description_that_is_folded_is_opened_before_anything_passes(start: Spawn, asked: dict, keys: str):
+    """Of a tool that the model gets, and of one that is called; a call is not run with edited arguments either."""
+    child = start(asked)
+    child.expect(PROMPT)
+    assert "more characters. f shows all." in child.before
+    assert "its end" not in child.before
+    for key in keys:
+        child.sendline(key)
+        child.expect("f shows all of it, then decide")
+    child.sendline("f")
+    child.expect("its end")
+    child.expect(PROMPT)
+    child.sendline("a")
+    child.expect("RESULT (true|.*echo)")
 
 
 def test_the_terminal_speaks_the_language_of_its_locale(start: Spawn, monkeypatch):

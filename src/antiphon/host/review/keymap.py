@@ -37,8 +37,9 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     decides: bool = False
     """Whether it decides about the request on show, at once or after a question: it then applies to that request
     only."""
-    permits: bool = False
-    """Whether something may be sent or run because of it: it is disabled until the request could be read."""
+    permits: frozenset[Subject] = frozenset()
+    """The subjects that it lets be sent or run: it is disabled until such a one could be read. An edited request is
+    shown again first, an edited call is not."""
     surfaces: frozenset[Surface] = frozenset({"page"})
 
 

@@ -33,6 +33,8 @@ from antiphon.wire.sampling import SamplingMessage
 
 _NAME = 40
 """Most characters of a server's short name."""
+_WHOLE_NAME = 200
+"""Characters of a stranger's name that are shown; the message as it came has the whole."""
 _WORDS = 120
 """Most characters of a message in a list; the request itself is shown completely."""
 _WINDOW = 2_000
@@ -64,6 +66,11 @@ def server_name(target: str, kind: str) -> str:
     except ValueError:
         words = target.split()
     return (_name_program(words) or target)[:_NAME]
+
+
+def cut_name(text: str) -> str:
+    """Cut a stranger's name where nobody reads on, and count the rest: browsers lay such lines out for seconds."""
+    return text if len(text) <= _WHOLE_NAME else f"{text[:_WHOLE_NAME]}\u2026 (+{len(text) - _WHOLE_NAME:,})"
 
 
 def host_of(url: str) -> str:
@@ -339,7 +346,7 @@ def round_text(number: int, words: Texts) -> str:
 
 def headline_of(who: Who, costs: Costs | None, words: Texts) -> str:
     """Return one line: who asks, for what, at which cost. Not inert: the names come from the server."""
-    parts = [who.name, who.subject or words(who.without_call)]
+    parts = [who.name, cut_name(who.subject) or words(who.without_call)]
     if who.task:
         parts.append(words("who.task"))
     if who.round:

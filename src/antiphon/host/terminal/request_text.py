@@ -54,7 +54,7 @@ def show_params(params: CreateMessageRequestParams, layout: Layout, words: summa
     if params.tools:
         yield layout.paint("1", f" {words('show.tools')}")
         for tool in params.tools:
-            yield from layout.remark(tool.name, 2)
+            yield from layout.remark(summary.cut_name(tool.name), 2)
             yield from layout.quoted(format_json(tool), 2)
     quoted = {"fact.metadata": params.metadata or None, "fact.meta": params.meta}
     for label, value in quoted.items():
@@ -83,7 +83,7 @@ def show_tool(item: ToolItem, layout: Layout, words: summary.Texts = ENGLISH) ->
     yield layout.title(words("ask.tool" if item.result is None else "ask.tool.result"))
     yield from _draw_headline(item.origin, None, item.expires_in, layout, words)
     yield from _draw_risks(item.risks, layout, words)
-    yield from layout.labelled(words("show.tool"), item.params.name, "1")
+    yield from layout.labelled(words("show.tool"), summary.cut_name(item.params.name), "1")
     for names in item.demands.to:
         yield from layout.remark(words("demand.to", to=", ".join(names)))
     if item.demands.people > 1:
@@ -146,8 +146,8 @@ def _draw_who(origin: Origin, layout: Layout, words: summary.Texts, *, call: boo
     who = summary.who_of(origin)
     yield from layout.labelled(words("show.server"), f"{who.target}  ({words(who.kind_key)} {who.short})", "1")
     if origin.server is not None:
-        claims = f'{words("who.claims")} "{origin.server.name}" {origin.server.version}'
-        yield from layout.labelled("", claims)
+        name, version = summary.cut_name(origin.server.name), summary.cut_name(origin.server.version)
+        yield from layout.labelled("", f'{words("who.claims")} "{name}" {version}')
     if call:
         yield from _draw_call(origin, layout, words)
     if (task := who.task) is not None:
@@ -164,7 +164,9 @@ def _draw_call(origin: Origin, layout: Layout, words: summary.Texts) -> Iterator
         yield from layout.labelled(words("show.for"), words(summary.who_of(origin).without_call))
         return
     arguments = "" if call.arguments is None else compact(call.arguments)
-    yield from layout.labelled(words("show.for"), f"{call.method} {call.name or ''} {arguments}".rstrip())
+    yield from layout.labelled(
+        words("show.for"), f"{call.method} {summary.cut_name(call.name or '')} {arguments}".rstrip()
+    )
 
 
 def _draw_risks(risks: Iterable[Risk], layout: Layout, words: summary.Texts) -> Iterator[str]:
@@ -181,6 +183,8 @@ def _draw_turn(
         if part.label:
             size = "" if part.size is None else f", {words('show.bytes', n=part.size)}"
             # In quotation marks, since it is the server's.
-            yield from layout.remark(f"{words(part.label)} {compact(part.name) if part.name else ''}{size}", at)
+            yield from layout.remark(
+                f"{words(part.label)} {compact(summary.cut_name(part.name)) if part.name else ''}{size}", at
+            )
         if part.kind in ("text", "json"):
             yield from layout.quoted(part.text, at)

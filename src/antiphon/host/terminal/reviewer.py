@@ -221,7 +221,8 @@ class Talk:
         }
         while True:
             keys = self._keys()
-            folded = {key.keys[0] for key, _ in keys if key.permits} if self._folded else set[str]()
+            about = find_subject(self._shown)
+            folded = {key.keys[0] for key, _ in keys if about in key.permits} if self._folded else set[str]()
             typed = await console.choose({key.keys[0]: said for key, said in keys}, folded)
             if typed is None:
                 return None

@@ -294,7 +294,9 @@ async def _run_until(acting: Coroutine[Any, Any, T], ending: Coroutine[Any, Any,
 
 def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: summary.Texts) -> Iterator[str]:
     """Draw one ask: time, server and tool; what was decided, the end and the cost; the first words."""
-    yield from layout.remark(" · ".join(filter(None, (format_time(row.at), _name_server(names, row), row.tool))))
+    yield from layout.remark(
+        " · ".join(filter(None, (format_time(row.at), _name_server(names, row), summary.cut_name(row.tool))))
+    )
     facts = (
         _describe_decision(row, words),
         _describe_ending(row, words),
@@ -333,7 +335,7 @@ def _describe_grant(given: Given, words: summary.Texts) -> str:
         said = words(f"grants.{kind}", n=left)
     else:
         said = f"{words(f'grants.{kind}_calls' if kind == 'next' else f'grants.{kind}_call', n=left)} "
-        said += inert_line(grant.tool)
+        said += inert_line(summary.cut_name(grant.tool))
     parts = [said]
     if terms.money is not None:
         parts.append(words("grants.up_to", money=format_dollars(terms.money, rounding="none")))
