@@ -40,7 +40,7 @@ async def test_a_browser_gets_the_queue_with_the_answer_that_lets_it_in():
 
 @pytest.mark.parametrize(("method", "headers"), [("HEAD", {}), ("GET", {"Sec-Purpose": "prefetch;prerender"})])
 async def test_what_looks_ahead_spends_no_token(method: str, headers: dict[str, str]):
-    """A preview of the link, and a browser that guesses what will be opened next, are not let in; the person still is."""
+    """A preview of the link and a browser that fetches in advance are not let in; the person still is."""
     async with desk() as page, visitor() as client:
         address = page.running.address()
         looked = await client.request(method, address, headers={"Sec-Fetch-Dest": "document", **headers})
