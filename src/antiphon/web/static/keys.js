@@ -64,6 +64,7 @@ const ACTIONS = {
   block: () => reach("server"),
   history: () => go("/history"),
   yesterday: () => go("/history?day=yesterday"),
+  export: () => document.querySelector("a[download][href*='.csv']")?.click(),
   grants: () => go("/grants"),
   spending: () => go("/spending"),
   model: () => {
