@@ -1,6 +1,10 @@
 // How long a question still waits, and how long it has waited. Every second; the words come with the page.
 const UNITS = [1, 60, 3600, 86400];
 
+// How far the clock of this machine is ahead of the page's, which may run on another one.
+const began = Date.now() - performance.now() + (performance.getEntriesByType("navigation")[0]?.responseStart ?? 0);
+const skew = began / 1000 - Number(document.body.dataset.now);
+
 function left(seconds) {
   const minutes = Math.floor(seconds / 60);
   const rest = String(Math.floor(seconds % 60)).padStart(2, "0");
@@ -19,7 +23,7 @@ function write(place, text) {
 }
 
 export function tick(root = document) {
-  const now = Date.now() / 1000;
+  const now = Date.now() / 1000 - skew;
   const { left: words, over, spans } = document.body.dataset;
   for (const clock of root.querySelectorAll(".clock[data-expires]")) {
     const seconds = Number(clock.dataset.expires) - now;

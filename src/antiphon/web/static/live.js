@@ -6,6 +6,8 @@ import { ask, doubt } from "./session.js";
 
 const PAUSE = 100;
 const AGAIN = 1000;
+// The page writes every 15 seconds. A connection that says nothing for longer is dead, as after a sleep of this machine.
+const SILENT = 40_000;
 
 let pending = null;
 
@@ -55,7 +57,17 @@ export function follow(refresh) {
     if (queue?.dataset.version !== news.list) soon();
   }
 
-  async function read(signal) {
+  let alarm = 0;
+
+  function hear(attempt) {
+    clearTimeout(alarm);
+    alarm = setTimeout(() => attempt.abort(), SILENT);
+  }
+
+  async function read(left) {
+    const attempt = new AbortController();
+    const signal = AbortSignal.any([left, attempt.signal]);
+    hear(attempt);
     const answer = await ask("/live", { signal, headers: { Accept: "text/event-stream" } });
     if (!answer.ok) throw new Error("lost");
     banner("");
@@ -65,6 +77,7 @@ export function follow(refresh) {
     for (;;) {
       const { value, done } = await words.read();
       if (done) return;
+      hear(attempt);
       const parts = (rest + value).split("\n\n");
       rest = parts.pop();
       for (const part of parts) {

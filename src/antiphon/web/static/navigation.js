@@ -169,6 +169,9 @@ export async function edit(path) {
     const found = (await get(path, "detail")).getElementById("detail");
     if (mine !== turn) return;
     detail().replaceWith(document.adoptNode(found));
+    arm(detail());
+    copyable(detail());
+    watchTexts();
     (detail().querySelector("[name^=text-]") ?? detail().querySelector("textarea, input:not([type=hidden])"))?.focus();
   } catch (error) {
     if (mine === turn) thaw();

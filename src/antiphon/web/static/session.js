@@ -26,7 +26,7 @@ async function prove() {
   if (!key || !crypto.subtle) return;
   const bytes = (text) => new TextEncoder().encode(text);
   const challenge = crypto.randomUUID();
-  const options = { credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer" };
+  const options = { signal: AbortSignal.timeout(20_000), credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer" };
   const answer = await fetch(`/alive?session=${number}&challenge=${challenge}`, options);
   if (answer.status === 404) throw new Error("ended");
   const proof = (await answer.text()).match(/../g) ?? [];
