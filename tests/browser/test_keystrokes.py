@@ -25,8 +25,7 @@ pytestmark = pytest.mark.browser
 
 PAGE = Path(__file__).parents[2] / "docs" / "design" / "review-page.md"
 FORM = ElicitRequestParams.form(
-    "Where to?",
-    {"properties": {"name": {"type": "string"}, "town": {"type": "string"}}, "required": ["name"]},
+    "Where to?", {"properties": {"name": {"type": "string"}, "town": {"type": "string"}}, "required": ["name"]}
 )
 
 
