@@ -21,6 +21,7 @@ from msgspec import structs
 
 from antiphon.auth.client.oauth import Auth
 from antiphon.client.connection.targets import Serves, Target, describe_location, locate_target
+from antiphon.client.remote_skill import RemoteSkill
 from antiphon.errors import ConfigError, InternalError
 from antiphon.gateway.group import PrincipalGroup
 from antiphon.gateway.names import ALL, Filters, NameSettings, Style, UriOwners
@@ -47,7 +48,7 @@ from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
 from antiphon.wire.origin import describe_target
-from antiphon.wire.skills import DIRECTORY_READ, SKILLS
+from antiphon.wire.skills import DIRECTORY_READ, SKILLS, Skill
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
 
@@ -88,6 +89,14 @@ class ShownServers:
         key = {(identity, tool)}
         self._hide(self._exposure.off - key if on else self._exposure.off | key)
 
+    async def read_skill(self, identity: str, entry: Skill) -> bytes:
+        """See ``Servers.read_skill``: of several groups, the first that has the server is asked."""
+        for upstream in (each for group in self._groups() for each in group.upstreams.values()):
+            if upstream.identity == identity:
+                async with upstream.running() as client:
+                    return await RemoteSkill(entry, client.read_resource).read()
+        raise ConfigError(f"no server has the identity {identity}")
+
     def _hide(self, off: frozenset[tuple[str, str]]) -> None:
         if off != self._exposure.off:
             self._exposure.off = off
@@ -120,6 +129,7 @@ class ShownServers:
                 )
                 for tool in upstream.offer.tools
             ),
+            skills=upstream.offer.skills,
             conflicts=(
                 *(str(one) for one in catalogue.conflicts if one.second.server == upstream.name),
                 *(str(one) for one in catalogue.overlaps if one.first.server == upstream.name),

@@ -24,7 +24,6 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, Literal
 
 import msgspec
@@ -36,6 +35,7 @@ from antiphon.client.known_tools import iterate_pages
 from antiphon.client.requests.request_calls import loose_origin
 from antiphon.client.tool_calls import Confirming
 from antiphon.errors import AntiphonError, ConfigError, Rejected
+from antiphon.host.review.definitions import describe_skill
 from antiphon.host.review.question import READ
 from antiphon.machine.files import open_file, replace_file
 from antiphon.wire.common import PaginatedParams, PaginatedResult
@@ -128,7 +128,7 @@ class HeldSkills:
         origin = loose_origin(describe_location(locate_target(target)))
         files = () if entry.resources == "dynamic" else entry.resources
         digest = next((file.digest for file in files if file.uri == uri), None)
-        tool, arguments = _describe_skill(entry), {"uri": uri, "digest": digest}
+        tool, arguments = describe_skill(entry), {"uri": uri, "digest": digest}
         call = OriginCall(id=origin.id, method="resources/read", name=uri, arguments=arguments)
         params = CallToolRequestParams.of(tool.name, arguments)
         before = READ.set(read)
@@ -142,20 +142,6 @@ class HeldSkills:
             if len(self._approved) >= MAX_SKILLS:
                 self._approved.clear()
             self._approved.add(key)
-
-
-def _describe_skill(entry: Skill) -> Tool:
-    """Describe a skill as a tool, whose definition a decision is bound to."""
-    files = entry.resources
-    if files == "dynamic":
-        # Different each time, so that no decision about it is remembered.
-        lines = [f"its files are made anew each time ({token_hex(8)})"]
-    else:
-        lines = [f"{file.uri}, {file.size:,} bytes, {file.digest}" for file in files]
-    front = msgspec.json.format(msgspec.json.encode(entry.frontmatter, order="deterministic"), indent=2).decode()
-    text = "\n".join(["Read a skill: instructions for the agent.", front, *lines])
-    name = f"skill:{find_skill_root(entry.uri).removeprefix('skill://')}"
-    return Tool(name=name, description=text, input_schema={"type": "object"})
 
 
 Kind = Literal["tools", "prompts", "resources"]

@@ -81,6 +81,8 @@ _LOOKING: dict[str, View] = {
     "/models": record_pages.show_models,
     "/servers": record_pages.show_servers,
     "/servers/{identity}": record_pages.show_server,
+    "/servers/{identity}/skill": record_pages.show_skill,
+    "/servers/{identity}/skill/text": record_pages.show_skill_text,
     "/settings": record_pages.show_browser_settings,
 }
 _DOING: dict[str, View] = {

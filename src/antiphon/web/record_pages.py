@@ -6,6 +6,7 @@ template, without a library or script; the table beside it has the same numbers.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from urllib.parse import urlencode
 
@@ -14,9 +15,13 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
+from antiphon.errors import AntiphonError
 from antiphon.host.audit import csv_lines, day_of, json_lines
 from antiphon.host.checks.policy_rules import Rule
-from antiphon.host.review.definitions import collect_servers_shown
+from antiphon.host.checks.visible import make_inert
+from antiphon.host.pipeline.tool_consent import cut_text
+from antiphon.host.review.definitions import ShownServer, collect_servers_shown, compare_skill, speaks_to_the_model
+from antiphon.host.review.diff import format_json
 from antiphon.host.review.history import ENDINGS, METHODS, AskHistory, read_ask, sought_by
 from antiphon.host.review.history import server_names as names
 from antiphon.host.review.history import sum_up_spending as figures
@@ -25,7 +30,9 @@ from antiphon.host.review.question import Question
 from antiphon.host.store.ask_rows import Sought, SpentRow
 from antiphon.host.store.chain import Entry
 from antiphon.web.site import THEMES, Site
-from antiphon.web.views import show_piece
+from antiphon.web.views import Whole, show_piece, show_whole
+from antiphon.wire.skills import Skill
+from antiphon.wire.tools import Tool
 
 _ROWS = 300
 """Rows of the table: the newest, some months. The command line lists all of them."""
@@ -307,6 +314,39 @@ async def show_server(site: Site, request: Request) -> Response:
         today=sum(row.money for row in await _sum_by_model(site, identity, today, today)),
         it=site.config.for_server(identity) if site.config else None,
     )
+
+
+async def show_skill(site: Site, request: Request) -> Response:
+    """Show the entry of a skill: front matter, files, and what has changed since it was allowed. Nothing is fetched."""
+    server, entry = _find_skill(site, request)
+    if server is None or entry is None:
+        return site.gone(request)
+    skill = await compare_skill(server, entry, site.store, site.digests)
+    front = format_json(entry.frontmatter)
+    return site.html(request, "skill.html", server=server, entry=entry, skill=skill, front=front)
+
+
+async def show_skill_text(site: Site, request: Request) -> Response:
+    """Fetch the text of a skill because a person wants to read it, and show it if it is as its entry says."""
+    server, entry = _find_skill(site, request)
+    if site.servers is None or server is None or entry is None:
+        return site.gone(request)
+    address = f"?{urlencode({'uri': entry.uri})}"
+    try:
+        text, left_out = cut_text(await site.servers.read_skill(server.identity, entry))
+    except AntiphonError as error:
+        return site.problem(request, 502, "problem.skill", detail=make_inert(str(error)))
+    # In a thread, because the patterns take a moment in a long text.
+    is_marked = await asyncio.to_thread(speaks_to_the_model, Tool(name="", description=text, input_schema={}))
+    shown = {"at": f"{request.url.path}{address}", "left_out": left_out, "is_marked": is_marked}
+    return show_whole(site, request, Whole(text=text), f"{request.url.path.removesuffix('/text')}{address}", **shown)
+
+
+def _find_skill(site: Site, request: Request) -> tuple[ShownServer, Skill] | tuple[None, None]:
+    identity, uri = request.path_params["identity"], request.query_params.get("uri")
+    servers = () if site.servers is None else site.servers.upstreams
+    found = ((each, skill) for each in servers if each.identity == identity for skill in each.skills)
+    return next((pair for pair in found if pair[1].uri == uri), (None, None))
 
 
 async def _list_waiting(site: Site) -> dict[str, Question]:

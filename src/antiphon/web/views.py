@@ -346,12 +346,17 @@ def show_piece(site: Site, request: Request, shown: Shown | None, back: str) -> 
     """Show a piece of a long text; the address of the request names the text and the first character."""
     key = request.path_params["key"]
     whole = None if shown is None else next((text for name, text in _list_texts(shown) if name == key), None)
+    return site.gone(request) if whole is None or not whole.text else show_whole(site, request, whole, back)
+
+
+def show_whole(site: Site, request: Request, whole: Whole, back: str, **more: Any) -> Response:
+    """Show a piece of a text; ``more``: what else ``text.html`` shows."""
     asked = request.query_params.get("from", "0")
     start = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
-    if whole is None or start >= len(whole.text):
+    if start and start >= len(whole.text):
         return site.gone(request)
     end = min(start + PIECE, len(whole.text))
-    return site.html(request, "text.html", whole=whole, start=start, end=end, back=back)
+    return site.html(request, "text.html", whole=whole, start=start, end=end, back=back, **more)
 
 
 def _list_texts(shown: Shown) -> Iterator[tuple[str, Whole]]:

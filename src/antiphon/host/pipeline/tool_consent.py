@@ -384,7 +384,7 @@ async def _make_item(case: Case, params: CallToolRequestParams, shown: _Definiti
     seen, read = case.origin, READ.get()
     # A server that is started to read from has tasks that outlive this call, and must not inherit it.
     READ.set(None)
-    text, left_out = ("", 0) if read is None else _cut_text(await read())
+    text, left_out = ("", 0) if read is None else cut_text(await read())
     if text and seen.tool is not None:
         # What is read reaches a model as a definition does, so it is examined with it.
         seen = structs.replace(seen, tool=structs.replace(seen.tool, meta={"text": text}))
@@ -406,7 +406,7 @@ async def _make_item(case: Case, params: CallToolRequestParams, shown: _Definiti
     )
 
 
-def _cut_text(data: bytes) -> tuple[str, int]:
+def cut_text(data: bytes) -> tuple[str, int]:
     """Return the beginning of a file as text, and how many of its bytes are not in it: all, if it is no text."""
     try:
         text = data.decode()[:MAX_TEXT]

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Sequence
+from secrets import token_hex
 from typing import Literal, Protocol
 
 import msgspec
@@ -26,6 +27,7 @@ from antiphon.machine.side_process.pool import run_aside
 from antiphon.wire.apps import find_app_uri
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
+from antiphon.wire.skills import Skill, find_skill_root
 from antiphon.wire.tools import Tool, ToolAnnotations
 
 MAX_TOOLS = 500
@@ -65,6 +67,8 @@ class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ShownTool, ...] = ()
     conflicts: tuple[str, ...] = ()
     """Its names that had to be changed because of another server's names."""
+    skills: tuple[Skill, ...] = ()
+    """The entries of its skills; none of their files was fetched for this."""
 
 
 class Servers(Protocol):
@@ -77,6 +81,10 @@ class Servers(Protocol):
 
     async def switch_tool(self, identity: str, tool: str, *, on: bool, by: str | None) -> None:
         """Show a tool to clients, or hide and refuse it."""
+        ...
+
+    async def read_skill(self, identity: str, entry: Skill) -> bytes:
+        """Fetch the ``SKILL.md`` of a skill, and verify it by its entry; raises ``AntiphonError`` if that fails."""
         ...
 
 
@@ -130,6 +138,13 @@ async def _list_gated(servers: Servers, store: Store, digests: Digests, now: flo
             ],
             more=max(0, len(server.tools) - MAX_TOOLS),
         )
+
+
+async def compare_skill(server: ShownServer, entry: Skill, store: Store, digests: Digests) -> GatedTool:
+    """Compare the entry of a skill with what was allowed of it. Nothing is allowed for longer if it is generated."""
+    tool = describe_skill(entry)
+    row = None if entry.resources == "dynamic" else await store.definition(server.identity, tool.name)
+    return await _describe_tool(digests, server, ShownTool(tool=tool, called=None), row)
 
 
 async def _describe_tool(
@@ -245,6 +260,20 @@ def changes_of(before: str, after: Tool | None) -> tuple[DiffLine, ...] | None:
     old = list(_list_lines(msgspec.json.decode(before, type=Tool)))
     new = [] if after is None else list(_list_lines(after))
     return None if len(old) + len(new) > MAX_LINES else tuple(compare_lines(old, new))
+
+
+def describe_skill(entry: Skill) -> Tool:
+    """Describe a skill as a tool, whose definition a decision is bound to."""
+    files = entry.resources
+    if files == "dynamic":
+        # Different each time, so that no decision about it is remembered.
+        lines = [f"its files are made anew each time ({token_hex(8)})"]
+    else:
+        lines = [f"{file.uri}, {file.size:,} bytes, {file.digest}" for file in files]
+    front = msgspec.json.format(msgspec.json.encode(entry.frontmatter, order="deterministic"), indent=2).decode()
+    text = "\n".join(["Read a skill: instructions for the agent.", front, *lines])
+    name = f"skill:{find_skill_root(entry.uri).removeprefix('skill://')}"
+    return Tool(name=name, description=text, input_schema={"type": "object"})
 
 
 def digest_document(payload: bytes) -> bytes:
