@@ -65,6 +65,9 @@ HOSTS=(
   opencode-ai@1.18.33
 )
 
+# AgentDojo has an environment beside those of the benchmarks, which use it as well.
+(cd "$ROOT" && "$PYTHON" -m benchmarks.agentdojo.environment > /dev/null)
+
 STAMP="$DIR/installed"
 WANTED="${PYTHON2_PEERS[*]} ${PYTHONAPI_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]} ${HOSTS[*]}
 ${PYTHONSERVERS_PEERS[*]} ${SERVERS[*]} ${FASTMCP_PEERS[*]} ${UV_PEERS[*]} ${CTRLRUN_PEERS[*]}
