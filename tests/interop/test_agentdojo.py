@@ -10,6 +10,7 @@ from benchmarks.agentdojo.__main__ import STRICT, replay_suite
 from benchmarks.agentdojo.replay import TOOLS, serve_suite
 
 
+@pytest.mark.timeout(600)  # a suite starts in some seconds, and a machine may be busy
 @pytest.mark.parametrize("suite", ["banking", "slack"])
 async def test_what_would_steal_is_asked_about_and_most_else_is_not(suite: str, tmp_path: Path):
     """The tasks are done by AgentDojo's own checks, and no injected theft is."""
@@ -23,6 +24,7 @@ async def test_what_would_steal_is_asked_about_and_most_else_is_not(suite: str, 
     assert all(each.is_stopped and not each.done["injected"] for each in found.attacks["steals"])
 
 
+@pytest.mark.timeout(600)
 async def test_orders_that_need_no_data_are_stopped_by_a_rule_more(tmp_path: Path):
     """Without it they run: the session has read nothing that is private."""
     async with serve_suite("travel", tmp_path) as served:
