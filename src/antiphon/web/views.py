@@ -351,6 +351,7 @@ def show_piece(site: Site, request: Request, shown: Shown | None, back: str) -> 
 
 def show_whole(site: Site, request: Request, whole: Whole, back: str, **more: Any) -> Response:
     """Show a piece of a text; ``more``: what else ``text.html`` shows."""
+    more = {"at": "", "left_out": 0, "is_marked": False, **more}
     asked = request.query_params.get("from", "0")
     start = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
     if start and start >= len(whole.text):
