@@ -323,7 +323,7 @@ async def show_skill(site: Site, request: Request) -> Response:
         return site.gone(request)
     skill = await compare_skill(server, entry, site.store, site.digests)
     front = format_json(entry.frontmatter)
-    return site.html(request, "skill.html", server=server, entry=entry, skill=skill, front=front)
+    return site.html(request, "past/skill.html", server=server, entry=entry, skill=skill, front=front)
 
 
 async def show_skill_text(site: Site, request: Request) -> Response:
