@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from antiphon import Server
 from antiphon.check.checkup import check_server
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY
 from tests.check.fault_search import assert_found
 from tests.check.faulty_web import SIGNING_IN, WEB_FAULTS, serve_web
+from tests.support.network import listening
 
 _MODERN = {"any method header", "no method header", "any revision header", "any name header", "200 for unknown"}
 
@@ -34,3 +36,20 @@ async def test_a_header_with_a_token_goes_with_every_request():
     async with serve_web("no fault") as url:
         report = await check_server(url, headers={"Authorization": "Bearer x"}, timeout=30.0, revision="2025-11-25")
     assert report.findings == []
+
+
+async def test_a_server_with_http_sse_alone_is_checked_over_it():
+    """Its messages are examined as those of any server, and its transport is advised against."""
+    server = Server("old")
+
+    @server.tool
+    async def greet(name: str) -> str:
+        """Greet somebody by name."""
+        return f"Hello {name}"
+
+    async with listening(server, "sse") as network:
+        report = await check_server(f"http://{network.place}/sse", calls=['greet={"name": "you"}'], timeout=30.0)
+    assert report.problem == ""
+    assert [one.rule.id for one in report.findings] == ["http.oldest"], report.findings
+    assert "tools greet" in report.definitions
+    assert report.revisions[0] == "2024-11-05"

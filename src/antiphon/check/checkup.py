@@ -15,7 +15,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
@@ -63,6 +63,8 @@ class Checkup:
     """Seconds for the end of a process. Only the first one gets as many as hosts give: a check would take long."""
     slowness: float = 0.0
     """Seconds until the first answer: a server that starts slowly does so each time."""
+    is_oldest: bool = False
+    """Whether the server at this address speaks HTTP+SSE, and not Streamable HTTP."""
 
     @asynccontextmanager
     async def _connect(
@@ -71,7 +73,7 @@ class Checkup:
         """Connect once more, for as long as the context lasts; raises ``AntiphonError`` if that cannot be."""
         given: dict[str, Any] = {"revision": revision, "note": note, "wait": self.wait, "declares": declares or {}}
         async with AsyncExitStack() as stack:
-            if isinstance(self.where, Address) and self.where.url.startswith("http"):
+            if isinstance(self.where, Address) and self.where.url.startswith("http") and not self.is_oldest:
                 # Imported here, because most servers are programs.
                 from antiphon.check.http_peer import HttpPeer
                 from antiphon.transports.http.client.http_request import new_session
@@ -88,7 +90,7 @@ class Checkup:
                 self.grace = QUIET
                 peer = ChannelPeer(channel=channel, **given)
             else:
-                opened = await open_channel(self.where)
+                opened = await open_channel(self.where, oldest=self.is_oldest)
                 stack.push_async_callback(end_tasks, opened.serving)
                 peer = ChannelPeer(channel=opened.channel, **given)
             stack.push_async_callback(peer.close)
@@ -125,6 +127,8 @@ class Checkup:
                 if speaks and is_first:
                     self.slowness = time.monotonic() - began
                 peer.wait = self.wait
+                if is_first and not speaks and not peer.ended and await self._find_stream(note):
+                    return await self._check_revision(revision, is_first=True)
                 if is_first and not speaks:
                     self.report.problem = await peer.explain_refusal()
                 for fault in held if speaks or is_first else ():
@@ -143,6 +147,17 @@ class Checkup:
             return False
         return True
 
+    async def _find_stream(self, note: Note) -> bool:
+        """Find out whether a server that has refused a POST speaks HTTP+SSE, and remember it."""
+        if isinstance(self.where, Address) and self.where.url.startswith("http") and not self.is_oldest:
+            self.where = structs.replace(self.where, headers={**(self.where.headers or {}), **self.headers})
+            with suppress(AntiphonError):
+                await (await open_channel(self.where, oldest=True)).channel.close()
+                self.is_oldest = True
+                note("http.oldest", "POST", "refused, and a GET opens a stream that names another address")
+                return True
+        return False
+
     async def _examine_session(self, peer: RawPeer) -> server_lists.Definitions:
         self.report.revisions.append(peer.revision.name)
         peer.examine("text", {name: peer.opening.get(name) for name in ("serverInfo", "instructions")}, "opening")
@@ -155,7 +170,9 @@ class Checkup:
                     peer.note("deception.changed", name, f"{self.previous[name]}, now {found[name]}")
         await server_lists.call_tools(peer, lists, self.calls)
         for probe in list_probes("probe", peer.revision):
-            if not probe.is_fresh and not peer.ended and (not probe.needs or probe.needs in peer.capabilities):
+            # Over HTTP+SSE, what is no JSON is refused by a status of HTTP.
+            is_meant = not probe.is_fresh and not (probe.raw and self.is_oldest)
+            if is_meant and not peer.ended and (not probe.needs or probe.needs in peer.capabilities):
                 await _try_probe(peer, probe)
         await peer.try_transport()
         return lists

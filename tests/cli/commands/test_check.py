@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
 
 from tests.cli.conftest import Cli
 from tests.cli.program import SERVERS, SHOP
@@ -49,3 +51,32 @@ def test_what_cannot_be_checked_ends_with_2(cli: Cli):
     assert cli("check", "http://127.0.0.1:9/mcp").code == 2
     assert cli("check", "nothing.py").code == 2
     assert cli("check", SHOP, "--yes", "--since", "mcp.json").code == 2
+
+
+def test_all_servers_of_a_file_are_checked_though_one_fails(cli: Cli):
+    """Each is asked for, none ends the others, and the exit code is that of the worst."""
+    entries: dict[str, Any] = {
+        "gone": {"command": "antiphon-no-such-program"},
+        "nothing": {"env": {}},
+        "shop": {"command": sys.executable, "args": [SHOP]},
+    }
+    Path("all.json").write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+    done = cli("check", "--all", "all.json", "--yes", "--json", "--junit", "j.xml", "--sarif", "c.sarif", *ONE)
+    assert done.code == 2, done.out + done.err
+    assert [bool(one["problem"]) for one in done.objects] == [True, True, False]
+    assert [one["target"].partition(":")[0] for one in done.objects] == ["gone", "nothing", "shop"]
+    suites = ET.parse("j.xml").getroot()
+    assert [one.attrib["errors"] for one in suites] == ["1", "1", "0"]
+    assert len(json.loads(Path("c.sarif").read_text(encoding="utf-8"))["runs"]) == 1
+    asked = cli("check", "--all", "all.json", *ONE)
+    assert asked.code == 2
+    assert "--yes allows it" in asked.out
+    assert SHOP in asked.err
+
+
+def test_what_to_check_must_be_said(cli: Cli):
+    """Without a name or --all there is nothing; an earlier report is of one server."""
+    assert cli("check").code == 2
+    assert cli("check", "--all").code == 2
+    Path("before.json").write_text('{"definitions": {}}', encoding="utf-8")
+    assert "one server" in cli("check", "--all", "--since", "before.json").err

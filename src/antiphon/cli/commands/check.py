@@ -6,6 +6,8 @@ Owns what a person is shown and asked before a stranger's program is started, an
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,14 +15,15 @@ import click
 import msgspec
 
 from antiphon import __version__
-from antiphon.check.check_report import format_report, make_json, make_sarif
+from antiphon.check.check_report import CheckReport, format_report, make_json, make_junit, make_sarif
+from antiphon.check.check_rules import excerpt_of
 from antiphon.check.checkup import check_server, examine_launch
-from antiphon.cli.config_files import resolve_target
+from antiphon.cli.config_files import find_entries, resolve_target, target_of
 from antiphon.cli.options import Config, Json, Reach, RevisionName, complete_server
 from antiphon.cli.output import formats
 from antiphon.cli.output.progress import Teller
 from antiphon.client.connection.targets import Command, Target, locate_target
-from antiphon.errors import ConfigError
+from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.redact import mask_text
 from antiphon.machine.files import replace_file
 
@@ -29,15 +32,19 @@ _STYLES = {"error": "bold red", "advice": "yellow", None: ""}
 
 async def command(
     words: Annotated[
-        list[str], "TARGET: A URL, a command after --, a .py file, or a configured name.", complete_server
-    ],
+        list[str] | None, "TARGET: A URL, a command after --, a .py file, or a configured name.", complete_server
+    ] = None,
     *,
+    every: Annotated[
+        bool, "--all: Check each server of the configuration file TARGET, or of your own; each is asked for."
+    ] = False,
     call: list[str] | None = None,
     yes: bool = False,
     keys: bool = False,
     since: Path | None = None,
     as_json: Json = False,
     sarif: Path | None = None,
+    junit: Path | None = None,
     config: Config = None,
     header: list[str] | None = None,
     revision: RevisionName = "auto",
@@ -49,7 +56,8 @@ async def command(
     several times, in a home of its own and without your keys, after you were shown what would run. No tool is called
     without --call.
 
-    Exit code 1 if a MUST of the specification is broken (advice is no failure), 2 if it could not be checked.
+    Exit code 1 if a MUST of the specification is broken (advice is no failure), 2 if it could not be checked; of
+    several servers the highest.
 
     Usage:
         --call NAME: A tool that may be called, by its name or as NAME={...} with its arguments; may be repeated.
@@ -57,25 +65,54 @@ async def command(
         --keys: Also give it the secrets in its entry, in place of a placeholder.
         --since FILE: Also report definitions that are not those of an earlier check, which --json has printed.
         --sarif FILE: Also write the findings as SARIF 2.1.0.
+        --junit FILE: Also write each rule as a test case of JUnit XML.
         --header, -H 'NAME: VALUE': An HTTP header to send with every request to a URL; may be repeated.
         --timeout SECONDS: Most seconds for one reply; the first one may take a minute.
     """
-    target = resolve_target(words[0], config) if len(words) == 1 else words
+    if every and since is not None:
+        raise ConfigError("--since compares one server: give its name in place of --all")
     previous = None if since is None else _read_definitions(since)
-    _ask_to_start(target, yes=yes, keys=keys)
     reach: dict[str, Any] = {"headers": Reach(header=header).headers, "timeout": timeout, "revision": revision}
-    report = await check_server(target, calls=call or (), keep_keys=keys, previous=previous, **reach)
-    # The texts of a report are inert already.
-    for line, severity in () if as_json else format_report(report):
-        click.echo(formats.paint_text(line, _STYLES[severity]))
-    if as_json:
-        formats.print_json(make_json(report))
-    if sarif is not None:
+    reports: list[CheckReport] = []
+    for name, find_target in _list_targets(words or [], config, every=every).items():
         try:
-            replace_file(sarif, formats.json_line(make_sarif(report, __version__)).encode())
-        except OSError as error:
-            raise ConfigError(f"{sarif}: {error.strerror}") from None
-    return formats.WRONG_USAGE if report.problem else formats.FAILED if report.errors else 0
+            target = find_target()
+            _ask_to_start(target, yes=yes, keys=keys)
+            report = await check_server(target, calls=call or (), keep_keys=keys, previous=previous, **reach)
+        except (AntiphonError, formats.Failed) as error:
+            if not every:
+                raise
+            report = CheckReport("its entry", problem=excerpt_of(str(error)))
+        report.target = excerpt_of(f"{name}: {report.target}") if every else report.target
+        reports.append(report)
+        # The texts of a report are inert already.
+        for line, severity in () if as_json else format_report(report):
+            click.echo(formats.paint_text(line, _STYLES[severity]))
+        if as_json:
+            formats.print_json(make_json(report))
+    if sarif is not None:
+        _write_report(sarif, formats.json_line(make_sarif(reports, __version__)).encode())
+    if junit is not None:
+        _write_report(junit, make_junit(reports))
+    return max(formats.WRONG_USAGE if one.problem else formats.FAILED if one.errors else 0 for one in reports)
+
+
+def _list_targets(words: Sequence[str], config: Path | None, *, every: bool) -> Mapping[str, Callable[[], Target]]:
+    if not every:
+        if not words:
+            raise ConfigError("name a server: a URL, a command after --, a .py file, or a configured name; or --all")
+        return {words[0]: partial(resolve_target, words[0], config) if len(words) == 1 else lambda: words}
+    found = find_entries([Path(word) for word in words] or ([] if config is None else [config]))
+    if not found:
+        raise ConfigError("--all: no server is configured; name a file that has some")
+    return {name: partial(target_of, one, name) for name, one in found.items()}
+
+
+def _write_report(path: Path, data: bytes) -> None:
+    try:
+        replace_file(path, data)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
 
 
 def _ask_to_start(target: Target, *, yes: bool, keys: bool) -> None:
