@@ -46,7 +46,7 @@ def find_rules(lists: dict[str, list[Any]], revision: Revision = LATEST_LEGACY) 
     def note(rule: str, place: str, seen: object) -> None:
         found.append((rule, place, seen))
 
-    peer = RawPeer(revision=revision, note=note, wait=1, declares={})
+    peer = RawPeer(revision=revision, note=note, wait=1, declares={}, info={})
     examine_definitions(peer, lists)
     return found
 

@@ -13,7 +13,9 @@ from antiphon.wire.revisions import LATEST_LEGACY
 def take_messages(*frames: bytes) -> tuple[RawPeer, list[str]]:
     """Let a peer without a transport take frames; return it with the rules that they break."""
     found: list[str] = []
-    peer = RawPeer(revision=LATEST_LEGACY, note=lambda rule, _place, _seen: found.append(rule), wait=1, declares={})
+    peer = RawPeer(
+        revision=LATEST_LEGACY, note=lambda rule, _place, _seen: found.append(rule), wait=1, declares={}, info={}
+    )
     for frame in frames:
         peer.take(frame)
     return peer, found

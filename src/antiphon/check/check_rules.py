@@ -66,6 +66,17 @@ class Probe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     until: str = ""
 
 
+class PlayedClient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A host as it was measured; ``rules/80-clients.toml`` says what each member means."""
+
+    name: str
+    title: str
+    measured: str
+    revisions: tuple[str, ...]
+    declares: Mapping[str, Any]
+    info: Mapping[str, Any]
+
+
 class Finding(Struct, frozen=True, kw_only=True):
     """One place where a server breaks a rule; its texts are bounded, inert, and without secrets.
 
@@ -91,6 +102,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 class _RuleFile(Struct):
     rules: dict[str, CheckRule]
+    clients: dict[str, PlayedClient]
     probe: tuple[Probe, ...]
     http: tuple[Probe, ...]
 
@@ -100,12 +112,18 @@ def _read_rules() -> _RuleFile:
     files = sorted((Path(__file__).parent / "rules").glob("*.toml"))
     found = tomllib.loads("\n".join(path.read_text(encoding="utf-8") for path in files))
     found["rules"] = {name: {"id": name, **rule} for name, rule in found["rules"].items()}
+    found["clients"] = {name: {"name": name, **client} for name, client in found["clients"].items()}
     return msgspec.convert(found, _RuleFile)
 
 
 def load_rules() -> Mapping[str, CheckRule]:
     """Return all rules by their ids, subject by subject."""
     return _read_rules().rules
+
+
+def load_clients() -> Mapping[str, PlayedClient]:
+    """Return the hosts that can be played, by the names that ``antiphon install`` has for them."""
+    return _read_rules().clients
 
 
 def list_probes(kind: Literal["probe", "http"], revision: Revision) -> list[Probe]:

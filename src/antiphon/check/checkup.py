@@ -27,8 +27,8 @@ from msgspec import structs
 
 from antiphon.check import server_lists
 from antiphon.check.check_report import CheckReport, add_fault
-from antiphon.check.check_rules import Probe, excerpt_of, find_faults, list_probes
-from antiphon.check.raw_peer import QUIET, ChannelPeer, Json, Note, RawPeer
+from antiphon.check.check_rules import PlayedClient, Probe, excerpt_of, find_faults, list_probes, load_clients
+from antiphon.check.raw_peer import CLIENT, QUIET, ChannelPeer, Json, Note, RawPeer
 from antiphon.check.value_tests import read_list, read_object
 from antiphon.client.connection.targets import Address, Command, Serves, Target, locate_target, open_channel
 from antiphon.errors import AntiphonError, ConfigError
@@ -59,6 +59,7 @@ class Checkup:
     wait: float
     revision: str
     previous: Mapping[str, str]
+    client: PlayedClient | None = None
     grace: float = GRACE
     """Seconds for the end of a process. Only the first one gets as many as hosts give: a check would take long."""
     slowness: float = 0.0
@@ -71,7 +72,10 @@ class Checkup:
         self, revision: Revision, note: Note, declares: Mapping[str, Any] | None = None
     ) -> AsyncGenerator[RawPeer]:
         """Connect once more, for as long as the context lasts; raises ``AntiphonError`` if that cannot be."""
-        given: dict[str, Any] = {"revision": revision, "note": note, "wait": self.wait, "declares": declares or {}}
+        given: dict[str, Any] = {"revision": revision, "note": note, "wait": self.wait}
+        given |= {"declares": declares or {}, "info": CLIENT}
+        if self.client and revision.name in self.client.revisions:
+            given |= {"declares": self.client.declares, "info": self.client.info}
         async with AsyncExitStack() as stack:
             if isinstance(self.where, Address) and self.where.url.startswith("http") and not self.is_oldest:
                 # Imported here, because most servers are programs.
@@ -108,6 +112,8 @@ class Checkup:
         self.report.revisions.sort()
         if not self.report.revisions and not self.report.problem and not self.report.errors:
             add_fault(self.report, "handshake.none", "initialize", "every revision was refused")
+        if self.client and self.report.revisions and not {*self.client.revisions} & {*self.report.revisions}:
+            add_fault(self.report, "as.revision", self.client.title, self.report.revisions)
         missing = [name for name in self.calls if f"tools {name:.200}" not in self.report.definitions]
         if missing and self.report.revisions and not self.report.problem:
             self.report.problem = excerpt_of(f"it has no tool {', '.join(missing)}, which was to be called")
@@ -163,6 +169,7 @@ class Checkup:
         peer.examine("text", {name: peer.opening.get(name) for name in ("serverInfo", "instructions")}, "opening")
         lists = await server_lists.read_lists(peer)
         server_lists.examine_definitions(peer, lists)
+        self._play_client(peer, lists)
         if not self.report.definitions:
             self.report.definitions = found = server_lists.hash_definitions(lists)
             for name in self.previous.keys() & found.keys():
@@ -176,6 +183,14 @@ class Checkup:
                 await _try_probe(peer, probe)
         await peer.try_transport()
         return lists
+
+    def _play_client(self, peer: RawPeer, lists: server_lists.Definitions) -> None:
+        """Examine what the host that is played would lose of the server, on a revision that it asks for."""
+        if self.client and peer.revision.name in self.client.revisions:
+            counts = {name: len(lists.get(name, [])) for name in ("prompts", "resources")}
+            about = {"tools": lists.get("tools", [])[: server_lists.MAX_ITEMS], **counts}
+            about["instructions"] = peer.opening.get("instructions") or ""
+            peer.examine(f"as:{self.client.name}", about, f"{self.client.title}:")
 
     async def _connect_again(self, revision: Revision, note: Note, first: server_lists.Definitions) -> None:
         """Open a second session, which is to get the same lists; then try what needs a connection of its own."""
@@ -242,6 +257,7 @@ async def check_server(
     keep_keys: bool = False,
     revision: str = "auto",
     previous: Mapping[str, str] | None = None,
+    client: str = "",
 ) -> CheckReport:
     """Check a server by connecting to it, on every revision that it speaks, and return a report.
 
@@ -256,10 +272,13 @@ async def check_server(
         keep_keys: give the server the secrets in its entry, which are replaced by a placeholder otherwise.
         revision: the only revision to try; ``"auto"``, the default, for all.
         previous: the ``definitions`` of an earlier report; what has changed since becomes a finding.
+        client: a host to play, such as ``"codex"``: what it would lose of the server becomes advice. By default none.
 
     Raises:
-        ConfigError: the target is none, or ``calls`` or ``revision`` are not known.
+        ConfigError: the target is none, or ``calls``, ``revision`` or ``client`` are not known.
     """
+    if client and client not in load_clients():
+        raise ConfigError(f"no host {client!r} was measured: there are {', '.join(load_clients())}")
     if revision != "auto" and find_revision(revision) is None:
         raise ConfigError(f"there is no revision {revision!r}: give one of {', '.join(one.name for one in REVISIONS)}")
     try:
@@ -274,7 +293,9 @@ async def check_server(
             keys = [] if keep_keys else [one for one, text in env.items() if names_password(one) or find_secrets(text)]
             env = {**dict.fromkeys(_HOMES, home), **env, **dict.fromkeys(keys, "antiphon-check-placeholder")}
             where = structs.replace(where, env=env)
-        checkup = Checkup(where, report, allowed, headers or {}, timeout, revision, previous or {})
+        checkup = Checkup(
+            where, report, allowed, headers or {}, timeout, revision, previous or {}, load_clients().get(client)
+        )
         try:
             async with asyncio.timeout(TOTAL_WAIT):
                 await checkup.run()

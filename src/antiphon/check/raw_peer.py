@@ -43,6 +43,7 @@ class RawPeer:
     note: Note
     wait: float
     declares: Mapping[str, Any]
+    info: Mapping[str, Any]
     opening: Json = field(default_factory=dict[str, Any])
     capabilities: Json = field(default_factory=dict[str, Any])
     place: str = "initialize"
@@ -69,7 +70,7 @@ class RawPeer:
         number = self.counts["requests"]
         filled: Json = {**(params or {})}
         if self.revision.modern:
-            ours = {PROTOCOL_VERSION: self.revision.name, CLIENT_INFO: CLIENT, CLIENT_CAPABILITIES: self.declares}
+            ours = {PROTOCOL_VERSION: self.revision.name, CLIENT_INFO: self.info, CLIENT_CAPABILITIES: self.declares}
             filled["_meta"] = {**ours, **read_object(filled.get("_meta"))}
         return {"jsonrpc": "2.0", "id": number if id is None else id, "method": method, "params": filled}
 
@@ -77,7 +78,7 @@ class RawPeer:
         """Make the request that opens a session on this revision."""
         if self.revision.modern:
             return self.make_request("server/discover")
-        params = {"protocolVersion": self.revision.name, "capabilities": self.declares, "clientInfo": CLIENT}
+        params = {"protocolVersion": self.revision.name, "capabilities": self.declares, "clientInfo": self.info}
         return {"jsonrpc": "2.0", "id": "opening", "method": "initialize", "params": params}
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, place: str = "") -> Json | None:

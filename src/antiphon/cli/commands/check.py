@@ -42,6 +42,9 @@ async def command(
     yes: bool = False,
     keys: bool = False,
     since: Path | None = None,
+    played: Annotated[
+        str, "--as CLIENT: Also say what this host would lose: claude-code, codex, gemini, copilot or opencode."
+    ] = "",
     as_json: Json = False,
     sarif: Path | None = None,
     junit: Path | None = None,
@@ -72,7 +75,12 @@ async def command(
     if every and since is not None:
         raise ConfigError("--since compares one server: give its name in place of --all")
     previous = None if since is None else _read_definitions(since)
-    reach: dict[str, Any] = {"headers": Reach(header=header).headers, "timeout": timeout, "revision": revision}
+    reach: dict[str, Any] = {
+        "headers": Reach(header=header).headers,
+        "timeout": timeout,
+        "revision": revision,
+        "client": played,
+    }
     reports: list[CheckReport] = []
     for name, find_target in _list_targets(words or [], config, every=every).items():
         try:
