@@ -20,6 +20,7 @@ from tests.check.faulty_server import (
     ask,
     at,
     end,
+    fail,
     flood,
     merge,
     notify,
@@ -165,6 +166,7 @@ FAULTS: dict[str, Fault] = {
     "no batches": Fault("rpc.batch", "a batch of two pings", lambda q, r: [r] if r else [], "advice"),
     # Lists.
     "no list": Fault("list.refused", "prompts/list", at("prompts/list", refuse)),
+    "list fails": Fault("list.failed", "prompts/list", at("prompts/list", fail), "advice"),
     "no templates": Fault(
         "list.templates", "resources/templates/list", at("resources/templates/list", refuse), "advice"
     ),

@@ -165,6 +165,11 @@ def refuse(request: Json, _reply: Json) -> Iterable[object]:
     return [{"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "no"}}]
 
 
+def fail(request: Json, _reply: Json) -> Iterable[object]:
+    """Answer that something else is away."""
+    return [{"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32603, "message": "no database"}}]
+
+
 def unknown(change: Change) -> Change:
     """Make a change of the replies to unknown methods."""
     return lambda request, reply: (

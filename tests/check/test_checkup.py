@@ -142,6 +142,17 @@ async def test_a_server_that_starts_slowly_speaks_what_it_speaks(tmp_path: Path,
     assert (report.revisions, report.problem) == ([one.name for one in REVISIONS], "")
 
 
+async def test_later_connections_may_take_as_long_as_the_first(tmp_path: Path):
+    """A server that starts more slowly than it must reply has a second session, and refuses what it should."""
+    slow = tmp_path / "slow.py"
+    slow.write_text(
+        "import time\ntime.sleep(3.0)\nfrom antiphon import Server\nserver = Server('slow')\n"
+        "server.tool(name='t', description='Do nothing.')(lambda: 'x')\nserver.run()\n"
+    )
+    report = await check_server([sys.executable, str(slow)], timeout=2.5, revision="2025-11-25")
+    assert (report.findings, report.problem) == ([], "")
+
+
 async def test_a_program_gets_a_home_and_no_keys(monkeypatch: pytest.MonkeyPatch):
     """The environment of a server is small: its home is a temporary one, and keys of its entry are replaced."""
     monkeypatch.setenv("ANTIPHON_CHECK_SECRET", "s3cret-Value")

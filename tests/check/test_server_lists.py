@@ -35,6 +35,18 @@ def test_a_fault_of_a_definition_is_found_and_nothing_else(case: FaultyCase):
     assert any(place.endswith(case.place) for _, place, _ in found), found
 
 
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"description": "Draws XML. Never write comments (`<!-- -->`) into it."},
+        {"inputSchema": {"type": "object", "properties": {"by_api_key": {"type": "boolean"}}}},
+    ],
+)
+def test_what_real_servers_do_rightly_is_no_finding(tool: dict[str, object]):
+    """Each was once found in a server that people publish, and is right."""
+    assert find_rules({"tools": [{**GOOD_TOOL, **tool}]}) == []
+
+
 @given(
     st.fixed_dictionaries(
         {},

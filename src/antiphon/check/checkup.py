@@ -72,7 +72,8 @@ class Checkup:
         self, revision: Revision, note: Note, declares: Mapping[str, Any] | None = None
     ) -> AsyncGenerator[RawPeer]:
         """Connect once more, for as long as the context lasts; raises ``AntiphonError`` if that cannot be."""
-        given: dict[str, Any] = {"revision": revision, "note": note, "wait": self.wait}
+        given: dict[str, Any] = {"revision": revision, "note": note}
+        given["wait"] = self.wait + 2 * self.slowness
         given |= {"declares": declares or {}, "info": CLIENT}
         if self.client and revision.name in self.client.revisions:
             given |= {"declares": self.client.declares, "info": self.client.info}
