@@ -29,6 +29,7 @@ from tests.check.faulty_server import (
     refuse,
     result,
     succeed,
+    tell_progress,
     unknown,
     wait_for_ever,
 )  # fmt: skip
@@ -236,6 +237,10 @@ FAULTS: dict[str, Fault] = {
         at("prompts/list", also(notify("notifications/tools/list_changed"), first=True)),
         "advice",
     ),
+    "other progress": Fault("progress.token", "tools/call greet", at("tools/call", tell_progress(1, token=7))),
+    "unasked progress": Fault("progress.token", "prompts/list", at("prompts/list", tell_progress(1))),
+    "progress stands": Fault("progress.grows", "tools/call greet", at("tools/call", tell_progress(1, 1))),
+    "progress of words": Fault("progress.grows", "tools/call greet", at("tools/call", tell_progress("much"))),
     "no completions": Fault("completions.refused", "completion/complete", at("completion/complete", refuse)),
     "any prompt": Fault("prompts.unknown", "prompts/get", at("prompts/get", succeed({"messages": []})), "advice"),
     "any resource": Fault(

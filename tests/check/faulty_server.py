@@ -182,6 +182,12 @@ def notify(method: str, **params: Any) -> Json:
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
+def tell_progress(*values: object, token: object = "antiphon-check") -> Change:
+    """Tell of progress before the reply."""
+    told = [notify("notifications/progress", progressToken=token, progress=value) for value in values]
+    return lambda _request, reply: [*told, reply]
+
+
 def end(_request: Json, _reply: Json) -> Iterable[object]:
     """End the process."""
     sys.stdout.flush()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon import Server
+from antiphon import Context, Server
 from antiphon.channel import Channel
 from antiphon.check import checkup, server_lists
 from antiphon.check.checkup import check_server
@@ -73,6 +73,21 @@ async def test_a_tool_is_called_only_if_it_was_named():
     report = await check_server(server, calls=['add={"number": 3}'], timeout=30.0)
     assert report.findings == []
     assert set(called) == {3}
+
+
+async def test_progress_of_a_call_is_right():
+    """A tool that counts its work, twice, breaks no rule on any revision."""
+    server = Server("work")
+
+    @server.tool
+    async def work(ctx: Context) -> str:
+        """Do two pieces of work."""
+        await ctx.progress(1, 2)
+        await ctx.progress(2, 2)
+        return "done"
+
+    report = await check_server(server, calls=["work", "work"], timeout=30.0)
+    assert (report.findings, report.problem) == ([], "")
 
 
 async def test_a_server_that_asks_without_a_call_is_found():

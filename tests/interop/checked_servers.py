@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,19 @@ def install_server(server: Mapping[str, Any], folder: Path) -> tuple[list[str], 
             ["uv", "venv", "--quiet", "--python", os.environ.get("PYTHON", sys.executable), str(folder / "venv")],
             folder,
         )
-        run_command(["uv", "pip", "install", "--quiet", "--python", str(folder / "venv/bin/python"), wanted], folder)
+        run_command(
+            [
+                "uv",
+                "pip",
+                "install",
+                "--quiet",
+                "--python",
+                str(folder / "venv/bin/python"),
+                wanted,
+                *server.get("also", []),
+            ],
+            folder,
+        )
         return find_python_program(server, folder)
     (folder / "package.json").write_text('{"private": true}')
     run_command(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", wanted], folder)
@@ -65,7 +78,7 @@ def install_server(server: Mapping[str, Any], folder: Path) -> tuple[list[str], 
 def find_python_program(server: Mapping[str, Any], folder: Path) -> tuple[list[str], str]:
     """Return the command line of an installed package of PyPI, and its SDK."""
     named = {
-        str(one.metadata["Name"]).lower(): one
+        re.sub("[-_.]+", "-", str(one.metadata["Name"]).lower()): one
         for one in map(PathDistribution, folder.glob("venv/lib/*/site-packages/*.dist-info"))
     }
     scripts = [one.name for one in named[server["package"]].entry_points if one.group == "console_scripts"]

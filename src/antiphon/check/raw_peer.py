@@ -6,6 +6,7 @@ Owns what is examined of each message wherever it arrives: its envelope, and the
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -49,6 +50,8 @@ class RawPeer:
     place: str = "initialize"
     ended: str = ""
     is_calling: bool = False
+    progress: float = -math.inf
+    """The latest progress of the open request."""
     is_explained: bool = False
     """Whether it was noted already why the open request is not answered."""
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -91,7 +94,7 @@ class RawPeer:
         """Send requests, or ``messages`` that hold them, and return their replies; ``None`` if one did not come."""
         if self.ended:
             return [None for _ in requests]
-        self.is_explained, self.place = False, place or str(requests[0]["method"])
+        self.is_explained, self.progress, self.place = False, -math.inf, place or str(requests[0]["method"])
         keys = [repr(request["id"]) for request in requests]
         self._pending.update(keys)
         with suppress(TimeoutError):
@@ -159,7 +162,11 @@ class RawPeer:
         elif isinstance(members.get("method"), str) and "id" in members:
             self.take_request(members)
         elif isinstance(members.get("method"), str) and self.opening:
-            self.examine("notification", {**members, "declared": self.capabilities}, seen=members)
+            value = read_object(members.get("params")).get("progress")
+            grows = type(value) in (int, float) and value > self.progress
+            self.progress = value if grows and members["method"] == "notifications/progress" else self.progress
+            state = {"declared": self.capabilities, "isCalling": self.is_calling, "grows": grows}
+            self.examine("notification", {**members, **state}, seen=members)
 
     def take_request(self, message: Json) -> None:
         """Examine a request of the server's, which is left unanswered."""

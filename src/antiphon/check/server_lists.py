@@ -102,7 +102,8 @@ async def call_tools(peer: RawPeer, lists: Definitions, calls: Mapping[str, Mapp
     peer.is_calling = True
     for name, tool in tools.items():
         place = f"tools/call {name}"
-        reply = await peer.ask("tools/call", {"name": name, "arguments": dict(calls[name])}, place=place)
+        params = {"name": name, "arguments": dict(calls[name]), "_meta": {"progressToken": "antiphon-check"}}
+        reply = await peer.ask("tools/call", params, place=place)
         result = read_object((reply or {}).get("result"))
         if reply is not None and "result" in reply and result.get("resultType", "complete") == "complete":
             peer.examine("call", result, place)
