@@ -1,10 +1,12 @@
 """Install and check the servers of ``checked_servers.toml``, which other people publish; writes what was found.
 
     python -m tests.interop.checked_servers FOLDER [PACKAGE...]
+    python -m tests.interop.checked_servers FOLDER --page
 
 Each is installed into a folder of its own below FOLDER, and checked without a call and without a network.
 FOLDER/found.json keeps what was found; servers that it has are only checked again if they are named. Needs npm, uv and
-some 15 GB, which are free again when FOLDER is deleted. PYTHON names another interpreter for servers of PyPI. No test.
+some 15 GB, which are free again when FOLDER is deleted. PYTHON names another interpreter for servers of PyPI. --page
+writes docs/topics/checked-servers.md from what was found and from the verdicts in the table. No test.
 """
 
 from __future__ import annotations
@@ -134,7 +136,72 @@ async def check_all(folder: Path, packages: list[str]) -> None:
     await asyncio.gather(*map(check_next, chosen))
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "topics" / "checked-servers.md"
+EVERYWHERE = ("rpc.parse-error", "rpc.batch")
+"""Advice for nearly every server, since it is about its SDK."""
+TIMED = ("stdio.exit", "size.large", "safety.unfinished")
+"""Advice that goes by time, and so by what else the machine does."""
+HEAD = """\
+# Servers that were checked
+
+What [`antiphon check`](../how-to/check.md) finds in servers that people publish, each started from its package of npm
+or PyPI without a network, with made-up keys, and without calling a tool. Checked in November 2026. Each error was
+compared by hand with what the server sent and with the specification; the last column says what was seen.
+
+{started} servers were checked, {right} of them without an error. Nearly all get two pieces of advice that are about
+their SDK and are left out below: `rpc.parse-error` ({parse}) and `rpc.batch` ({batch}). So is advice that goes by time,
+since the machine was busy. A number in brackets is that of findings; of each rule a check keeps ten. The
+[rules](../reference/check-rules.md) say what each is.
+
+| server | SDK | revisions | errors | advice | looked at by hand |
+|---|---|---|---|---|---|
+"""
+UNSTARTED = """\
+
+## Servers that did not start
+
+{count} others did not answer here, most of them since they need a network, an account or a device. That is reported
+as an error, `handshake.none`, or as a problem of the check.
+
+| server | why |
+|---|---|
+"""
+
+
+def format_rules(result: Mapping[str, Any], severity: str) -> str:
+    """Name the broken rules of a severity, with the number of findings where there are several."""
+    broken = [one["rule"] for one in result["findings"] if one["severity"] == severity]
+    names = dict.fromkeys(one for one in broken if one not in (*EVERYWHERE, *TIMED))
+    return ", ".join(f"`{one}`{f' ({broken.count(one)})' if broken.count(one) > 1 else ''}" for one in names)
+
+
+def write_page(found: Mapping[str, Any]) -> str:
+    """Write the page about all servers of the table."""
+    started = [one for one in SERVERS if found[one["package"]].get("revisions")]
+    others = [one for one in SERVERS if one not in started]
+    rows = ""
+    for one in sorted(started, key=lambda one: str(one["package"]).lstrip("@")):
+        result = found[one["package"]]
+        spoken = result["revisions"]
+        revisions = spoken[0] if len(spoken) == 1 else f"{spoken[0]} to {spoken[-1]}"
+        sdk = result["sdk"].replace("@modelcontextprotocol/", "") or one.get("language", "bundled")
+        cells = (sdk, revisions, format_rules(result, "error"), format_rules(result, "advice"), one.get("verdict", ""))
+        rows += f"| {one['package']} {one['version']} | {' | '.join(cells)} |\n"
+    rules = [[finding["rule"] for finding in found[one["package"]]["findings"]] for one in started]
+    right = sum(not format_rules(found[one["package"]], "error") for one in started)
+    counts = {
+        "parse": sum("rpc.parse-error" in one for one in rules),
+        "batch": sum("rpc.batch" in one for one in rules),
+    }
+    head = HEAD.format(started=len(started), right=right, **counts)
+    lost = "".join(f"| {one['package']} {one['version']} | {one.get('verdict', '')} |\n" for one in others)
+    return head + rows + UNSTARTED.format(count=len(others)) + lost
+
+
 if __name__ == "__main__":
     place = Path(sys.argv[1]).absolute()
     place.mkdir(parents=True, exist_ok=True)
-    asyncio.run(check_all(place, sys.argv[2:]))
+    if "--page" in sys.argv:
+        PAGE.write_text(write_page(json.loads((place / "found.json").read_text())), encoding="utf-8")
+    else:
+        asyncio.run(check_all(place, sys.argv[2:]))

@@ -86,9 +86,15 @@ async def test_a_host_is_as_antiphon_check_plays_it(host: str, tmp_path: Path, p
     assert openings[-1]["capabilities"] == client.declares
     assert openings[-1]["clientInfo"] == client.info
 
-    server = {method: answer_request(method, {"protocolVersion": ""}, 0) for method in ("initialize", "tools/list")}
+    server: dict[str, Any] = {
+        method: answer_request(method, {"protocolVersion": ""}, 0) for method in ("initialize", "tools/list")
+    }
     tools = {tool["name"]: tool for tool in server["tools/list"]["tools"]}
-    about = {"tools": [*tools.values()], "instructions": server["initialize"]["instructions"], "prompts": 1}
+    about: dict[str, Any] = {
+        "tools": [*tools.values()],
+        "instructions": server["initialize"]["instructions"],
+        "prompts": 1,
+    }
     lost = [(rule, place, seen) for rule, place, seen in find_faults(f"as:{host}", {**about, "resources": 1})]
     names = {str(seen) for _, place, seen in lost if place.endswith(".name")}
     arrived = {

@@ -189,7 +189,7 @@ class Checkup:
         """Examine what the host that is played would lose of the server, on a revision that it asks for."""
         if self.client and peer.revision.name in self.client.revisions:
             counts = {name: len(lists.get(name, [])) for name in ("prompts", "resources")}
-            about = {"tools": lists.get("tools", [])[: server_lists.MAX_ITEMS], **counts}
+            about: Json = {"tools": lists.get("tools", [])[: server_lists.MAX_ITEMS], **counts}
             about["instructions"] = peer.opening.get("instructions") or ""
             peer.examine(f"as:{self.client.name}", about, f"{self.client.title}:")
 

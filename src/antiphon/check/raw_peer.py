@@ -162,9 +162,11 @@ class RawPeer:
         elif isinstance(members.get("method"), str) and "id" in members:
             self.take_request(members)
         elif isinstance(members.get("method"), str) and self.opening:
-            value = read_object(members.get("params")).get("progress")
-            grows = type(value) in (int, float) and value > self.progress
-            self.progress = value if grows and members["method"] == "notifications/progress" else self.progress
+            value: object = read_object(members.get("params")).get("progress")
+            number = value if isinstance(value, int | float) and not isinstance(value, bool) else -math.inf
+            grows = number > self.progress
+            if members["method"] == "notifications/progress":
+                self.progress = max(number, self.progress)
             state = {"declared": self.capabilities, "isCalling": self.is_calling, "grows": grows}
             self.examine("notification", {**members, **state}, seen=members)
 
