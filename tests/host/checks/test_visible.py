@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import unicodedata
 
 import pytest
@@ -208,6 +210,25 @@ def test_a_character_takes_its_cells(char: str, width: int):
 def test_a_text_takes_its_cells(text: str, width: int):
     """An emoji of several characters is one."""
     assert cells_of(text) == width
+
+
+PLAIN = """
+import sys
+sys.modules["wcwidth"] = None
+from antiphon.host.checks.visible import cells_of, count_cells, wrap_line
+assert cells_of("日本 e\u0301") == 6
+assert max(map(cells_of, wrap_line("👩‍💻é" * 100, 21))) <= 21
+sys.stdout.buffer.write(bytes(count_cells(chr(code)) for code in range(0x20000) if not 0xD800 <= code < 0xE000))
+"""
+"""Prints the cells of each character, counted without the package that knows them."""
+
+
+def test_without_its_tables_no_character_is_taken_for_narrower():
+    """A row may then be shorter than the terminal, and is never longer; usual letters count as they are."""
+    plain = subprocess.run([sys.executable, "-c", PLAIN], check=True, capture_output=True).stdout
+    chars = [chr(code) for code in range(0x20000) if not 0xD800 <= code < 0xE000]
+    assert [char for char, cells in zip(chars, plain, strict=True) if cells < count_cells(char)] == []
+    assert [plain[ord(char)] for char in "aé日\u0301"] == [1, 1, 2, 0]
 
 
 @pytest.mark.parametrize("piece", ["\u4dc0", "❤️", "日", "👩‍💻", "e\u0301", "\u268a "])

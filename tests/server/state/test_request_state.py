@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import os
+import sys
 import tracemalloc
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any, cast
@@ -17,7 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from antiphon import Server
 from antiphon.errors import ConfigError, InvalidParams
+from antiphon.replicas.engines.unix import MemoryCluster
 from antiphon.server.state import request_state
 from antiphon.server.state.request_state import DerivedKeys, OpenAsk, Seal, State, compute_binding, make_refusal
 
@@ -35,28 +38,31 @@ def refused(seal: Seal, text: str, bound: bytes = BOUND, now: float = 1_000.0) -
     return False
 
 
-def test_what_is_sealed_opens() -> None:
+@pytest.fixture(params=[(), (KEY,)], ids=["signed", "encrypted"])
+def seal(request: pytest.FixtureRequest) -> Seal:
+    """A seal without keys, and one with: whatever is promised holds for both."""
+    return Seal(request.param)
+
+
+def test_what_is_sealed_opens(seal: Seal) -> None:
     """A state comes back as it was."""
-    seal = Seal()
     assert seal.open(seal.seal(STATE, BOUND), BOUND, 1_000.0) == STATE
 
 
-def test_a_state_is_url_safe_text_and_short() -> None:
+def test_a_state_is_url_safe_text_and_short(seal: Seal) -> None:
     """It travels in JSON and headers, with every retry."""
-    text = Seal().seal(STATE, BOUND)
+    text = seal.seal(STATE, BOUND)
     assert text.isascii()
     assert len(text) < 200
 
 
-def test_two_states_of_the_same_call_differ() -> None:
+def test_two_states_of_the_same_call_differ(seal: Seal) -> None:
     """The nonce is fresh, so nothing is learnt from comparing."""
-    seal = Seal()
     assert seal.seal(STATE, BOUND) != seal.seal(STATE, BOUND)
 
 
-def test_every_single_bit_counts() -> None:
+def test_every_single_bit_counts(seal: Seal) -> None:
     """A state with any bit flipped is refused."""
-    seal = Seal()
     blob = bytearray(urlsafe_b64decode(seal.seal(STATE, BOUND)))
     for place in range(len(blob) * 8):
         blob[place // 8] ^= 1 << place % 8
@@ -68,25 +74,23 @@ def test_every_single_bit_counts() -> None:
 def test_arbitrary_text_is_refused(text: str) -> None:
     """Whatever a client makes up is refused in the same way, and nothing is raised but the refusal."""
     assert refused(Seal([b"k" * 32]), text)
+    assert refused(Seal(), text)
 
 
 @pytest.mark.parametrize("suffix", ["A", "=", " ", "\n", "AAAA"])
-def test_text_that_is_appended_is_refused(suffix: str) -> None:
+def test_text_that_is_appended_is_refused(seal: Seal, suffix: str) -> None:
     """Decoders of base64 skip what they do not know; we do not."""
-    seal = Seal()
     assert refused(seal, seal.seal(STATE, BOUND) + suffix)
 
 
-def test_a_truncated_state_is_refused() -> None:
+def test_a_truncated_state_is_refused(seal: Seal) -> None:
     """No prefix of a state is a state."""
-    seal = Seal()
     text = seal.seal(STATE, BOUND)
     assert all(refused(seal, text[:length]) for length in range(len(text)))
 
 
-def test_an_expired_state_is_refused() -> None:
+def test_an_expired_state_is_refused(seal: Seal) -> None:
     """After its expiry, and what the clocks of two processes may differ by, a state is worth nothing."""
-    seal = Seal()
     text = seal.seal(STATE, BOUND)
     assert seal.open(text, BOUND, 2_029.0) == STATE
     assert refused(seal, text, now=2_030.0)
@@ -108,9 +112,8 @@ def test_a_state_longer_than_the_limit_is_refused() -> None:
         (None, "tools/call", "describe", b'{"product":"hat"}', "warehouse"),
     ],
 )
-def test_a_state_is_bound_to_its_call(other: tuple[str | None, str, str, bytes, str]) -> None:
+def test_a_state_is_bound_to_its_call(seal: Seal, other: tuple[str | None, str, str, bytes, str]) -> None:
     """Another user, method, tool, argument or server cannot use it."""
-    seal = Seal()
     assert refused(seal, seal.seal(STATE, BOUND), compute_binding(*other))
 
 
@@ -151,25 +154,53 @@ def test_a_process_without_keys_makes_its_own() -> None:
     assert refused(Seal(), Seal().seal(STATE, BOUND))
 
 
-def test_another_version_of_the_handler_is_another_call() -> None:
+def test_a_signature_separates_the_binding_from_the_data() -> None:
+    """A byte moved from the one to the other is refused, although all signed bytes together stay the same."""
+    seal = Seal()
+    sealed = seal.seal_bytes(b"data", b"bound")
+    assert seal.open_bytes(sealed, b"bound") == b"data"
+    with pytest.raises(InvalidParams):
+        seal.open_bytes(sealed[:2] + sealed[3:], b"bound" + sealed[2:3])
+
+
+def test_neither_kind_passes_for_the_other() -> None:
+    """A process that is given keys refuses what it has signed before, and one without them what was encrypted."""
+    seal = Seal()
+    signed, encrypted = seal.seal(STATE, BOUND), Seal([KEY]).seal(STATE, BOUND)
+    assert refused(seal, encrypted)
+    seal.share(KEY)
+    assert refused(seal, signed)
+    assert seal.open(encrypted, BOUND, 1_000.0) == STATE
+
+
+def test_keys_without_the_package_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process without keys needs no package; one with keys says at its start which it needs."""
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    assert Seal().seal(STATE, BOUND)
+    with pytest.raises(ConfigError, match=r"Server\(keys=\) .* pip install './antiphon\[keys\]'"):
+        Server("s", keys=[KEY])
+    with pytest.raises(ConfigError, match=r"several processes .*\[keys\]"):
+        Server("s", cluster=MemoryCluster())
+    with pytest.raises(ConfigError, match=r"workers= .*\[keys\]"):
+        Server("s").run("http", port=0, workers=2)
+
+
+def test_another_version_of_the_handler_is_another_call(seal: Seal) -> None:
     """After a deployment that changed it, a call begun before is refused."""
     old, new = (compute_binding(None, "m", "t", b"", "s", code) for code in (b"old", b"new"))
-    seal = Seal()
     assert refused(seal, seal.seal(STATE, old), new)
 
 
-def test_a_state_with_a_journal_opens() -> None:
+def test_a_state_with_a_journal_opens(seal: Seal) -> None:
     """What another process needs is carried whole."""
-    seal = Seal()
     full = State(
         b"0123456789abcdef", 3, 2_000.0, b"run", 7, (OpenAsk("k", "roots/list", "p#0", b"d", None),), b"\0\xff"
     )
     assert seal.open(seal.seal(full, BOUND), BOUND, 1_000.0) == full
 
 
-def test_bytes_for_a_store_are_bound_as_well() -> None:
+def test_bytes_for_a_store_are_bound_as_well(seal: Seal) -> None:
     """A journal that is put under another call's key does not open."""
-    seal = Seal()
     assert seal.open_bytes(seal.seal_bytes(b"journal", b"one"), b"one") == b"journal"
     with pytest.raises(InvalidParams):
         seal.open_bytes(seal.seal_bytes(b"journal", b"one"), b"two")

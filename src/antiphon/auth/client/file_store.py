@@ -139,8 +139,11 @@ class FileLogins:
             return Document()
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be read: {error.strerror}") from None
-        from cryptography.exceptions import InvalidTag
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        try:
+            from cryptography.exceptions import InvalidTag
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        except ImportError:
+            raise ConfigError(f"{self.path} needs packages to be read: {describe_install('auth')}") from None
 
         try:
             read = msgspec.json.decode(data, type=_Sealed)

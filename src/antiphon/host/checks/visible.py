@@ -342,18 +342,33 @@ def count_cells(char: str) -> int:
         return 1
     if char == "\ufe0f":
         return 1
-    from wcwidth import wcwidth
+    return max(0, _load_widths()[0](char))
 
-    return max(0, wcwidth(char))
+
+@lru_cache(maxsize=1)
+def _load_widths() -> tuple[Callable[[str], int], Callable[[str], int]]:
+    """Return the width of a character, and of a text, or -1 if unknown; estimates where wcwidth is not installed."""
+    try:
+        from wcwidth import wcswidth, wcwidth
+    except ImportError:
+        return _estimate_cells, lambda _text: -1
+    return wcwidth, wcswidth
+
+
+def _estimate_cells(char: str) -> int:
+    """Return at least as many cells as a character takes, by Python's own tables, which may be old."""
+    kind = unicodedata.category(char)
+    if kind in ("Mn", "Me", "Cc"):
+        return 0
+    # An unassigned character may be a newer emoji, and newer Unicode has widened some symbols and numerals.
+    return 2 if kind in ("Cn", "So", "No") or unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def cells_of(text: str) -> int:
     """Return the number of cells of a text in one line, counting an emoji of several characters as one."""
     if text.isascii():
         return len(text)
-    from wcwidth import wcswidth
-
-    width = wcswidth(text)
+    width = _load_widths()[1](text)
     return width if width >= 0 else sum(map(count_cells, text))
 
 

@@ -238,8 +238,6 @@ class ServerRounds:
         self.closed = False
         self._seal = seal
         self._options = options
-        self.stored: StoredCalls | None = None
-        """The storage shared by the processes of this server, if they have one."""
         self.own_process: Callable[[], str] | None = None
         """Returns the name of this process, if several serve the same sessions; set by the owner."""
         self.legacy_calls: StoredCalls | None = None
@@ -252,10 +250,19 @@ class ServerRounds:
         self._warned = False
         self.tasks: Callable[[], MakesTasks] | None = None
         """Returns what turns calls into tasks; set by the owner."""
-        if options.store is not None:
-            from antiphon.server.calls.replayed_call import StoredCalls
 
-            self.stored = StoredCalls(options.store, seal, options.state_for)
+    @cached_property
+    def _store(self) -> StoredCalls | None:
+        if self._options.store is None:
+            return None
+        from antiphon.server.calls.replayed_call import StoredCalls
+
+        return StoredCalls(self._options.store, self._seal, self._options.state_for)
+
+    @property
+    def stored(self) -> StoredCalls | None:
+        """The storage shared by the processes of this server, if they have one and keys to encrypt its contents."""
+        return self._store if self.is_shared else None
 
     @property
     def parked(self) -> int:
@@ -403,6 +410,9 @@ class ServerRounds:
         self, call: JournalledCall, asked: int, open_asks: tuple[request_state.OpenAsk, ...]
     ) -> str | Awaitable[str]:
         """Return the sealed state that the client must send back, including what another process needs to continue."""
+        if not self.is_shared:
+            # No other process could go on with it, and what is not encrypted must hold nothing that the call learnt.
+            return self.seal(call)
         state = self._state_of(call, self._options.state_for)
         packed = b"" if call.journal.is_full else call.journal.pack()
         key = call.key if call.key != call.id else b""

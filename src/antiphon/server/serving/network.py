@@ -16,6 +16,7 @@ from antiphon.errors import AntiphonError, ConfigError, RemoteProtocolError
 from antiphon.machine.other_frameworks import find_remedy
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
 from antiphon.server.serving.worker import StopWatch, collect_less
+from antiphon.server.state.request_state import check_encryption
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -431,6 +432,7 @@ async def serve_with_workers(
 def _check_workers(service: Service, transport: str) -> None:
     if not hasattr(os, "fork"):
         raise ConfigError("workers=: only systems with Unix sockets have them; run several servers behind a proxy")
+    check_encryption("workers=")
     if transport == "sse":
         raise ConfigError(
             "workers=: a session over HTTP+SSE lives in one process, and a client may reach any of them; Streamable "

@@ -491,7 +491,9 @@ def _join_cluster(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
     """Join a server to its cluster. The modules are imported only for servers with one."""
     from antiphon.replicas.replica_server import Replicas
     from antiphon.server.calls.replayed_call import StoredCalls
+    from antiphon.server.state.request_state import check_encryption
 
+    check_encryption("a server of several processes")
     found = Replicas(
         cluster, service.core.name, seal, service.subscriptions, share=service.share, noticed=service.noticed
     )

@@ -1,22 +1,25 @@
-"""``requestState``: encrypted, bound to its call, short-lived, and always refused with the same error.
+"""``requestState``: authenticated, bound to its call, short-lived, and always refused with the same error.
 
-2026-07-28 basic/patterns/mrtr: a server must treat it as attacker-controlled input. The state is encrypted and
-authenticated and bound to the caller, the method, the arguments and the server, so that it fits no other call. Keys are
-tried in order, so that they can be rotated; without keys, one is made for this process. All else that a server keeps or
-sends outside its process is sealed in the same way: records, events, messages between processes.
+2026-07-28 basic/patterns/mrtr: a server must treat it as attacker-controlled input. The state is authenticated and
+bound to the caller, the method, the arguments and the server, so that it fits no other call. Keys are tried in order,
+so that they can be rotated. With keys, a state is encrypted as well, as is all else that a server keeps or sends
+outside its process: records, events, messages between processes. This needs ``antiphon[keys]``. A process without keys
+makes one for itself and signs with it (HMAC-SHA256): its states hold a random id, a count and an expiry, and no secret.
 
-Sealed data begins with the mark of its format, XAES-256-GCM (https://c2sp.org/XAES-256-GCM), which derives a key from
-the first half of a nonce. A process draws a new first half after 1,024 texts, and a new second half for each text. Two
-equal nonces are as unlikely after 2**55 texts (100,000 years of ten thousand texts a second) as those of plain
+Encrypted data begins with the mark of its format, XAES-256-GCM (https://c2sp.org/XAES-256-GCM), which derives a key
+from the first half of a nonce. A process draws a new first half after 1,024 texts, and a new second half for each text.
+Two equal nonces are as unlikely after 2**55 texts (100,000 years of ten thousand texts a second) as those of plain
 AES-256-GCM after 2**32 (NIST SP 800-38D, section 8.3).
 """
 
 from __future__ import annotations
 
+import hmac
 import os
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
 from hashlib import blake2b
+from importlib.util import find_spec
 from math import isinf
 from typing import TYPE_CHECKING
 
@@ -24,6 +27,7 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.errors import ConfigError, InvalidParams, OutcomeUnknown
+from antiphon.machine.public_names import describe_install
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -99,18 +103,31 @@ _KNOWN = 128
 """Most derived keys that are kept: one for each process whose texts are opened, if those are not too many."""
 
 _MARK = b"A1"
-"""Begins sealed data, and is authenticated with it. Another format has another mark."""
+"""Begins encrypted data, and is authenticated with it. Another format has another mark."""
+
+_SIGNED = b"H1"
+"""Begins data that is signed and not encrypted."""
 
 _NONCE = 12
 """Bytes of the nonce of AES-GCM: half of that of XAES-256-GCM, whose first half goes into the key."""
 
 _TAG = 16
 
+_SIGNATURE = 32
+
+
+def check_encryption(wanted: str) -> None:
+    """Raise ``ConfigError`` if the package is missing that encrypts data for other processes; ``wanted`` needs it."""
+    if find_spec("cryptography") is None:
+        raise ConfigError(
+            f"{wanted} encrypts what leaves this process, for which a package is missing: {describe_install('keys')}"
+        )
+
 
 class Seal:
     """Seals and opens states.
 
-    ``keys``: 32 bytes each, the first one seals; without keys one is made for this process.
+    ``keys``: 32 bytes each, the first one encrypts; without keys one is made for this process, which signs.
     """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
@@ -124,26 +141,29 @@ class Seal:
                 )
         self.is_shared = bool(keys)
         """Whether other processes may have the same keys."""
-        self._keys = tuple(keys) or (os.urandom(32),)
-        self._opened: list[_SealingKey] = []
+        if keys:
+            check_encryption("Server(keys=)")
+        self._keys = tuple(keys)
+        self._opened: list[_SealingKey | _SigningKey] = []
+        self._mark = _MARK if keys else _SIGNED
 
     def share(self, key: bytes) -> None:
         """Use a key that other processes have, too, in place of one that was made for this process."""
         if not self.is_shared:
-            self._keys, self._opened, self.is_shared = (key,), [], True
+            self._keys, self._opened, self._mark, self.is_shared = (key,), [], _MARK, True
 
     def seal(self, state: State, bound_to: bytes) -> str:
-        """Encrypt a state for one binding."""
+        """Seal a state for one binding."""
         blob = self.seal_bytes(_encode(state), bound_to)
         return b2a_base64(blob, newline=False).translate(_TO_URL).decode("ascii")
 
     def seal_bytes(self, data: bytes, bound_to: bytes) -> bytes:
-        """Encrypt anything for one binding."""
+        """Seal anything for one binding. Only a seal with keys also encrypts it."""
         key = (self._opened or self._make_keys())[0]
-        return b"".join((_MARK, *key.encrypt(data, _MARK + bound_to)))
+        return b"".join((self._mark, *key.encrypt(data, self._mark + bound_to)))
 
     def open(self, text: str, bound_to: bytes, now: float) -> State:
-        """Decrypt a state. Raises the same ``InvalidParams`` whatever is wrong."""
+        """Open a state. Raises the same ``InvalidParams`` whatever is wrong."""
         if len(text) > MAX_STATE or not text.isascii():
             raise make_refusal()
         given = text.encode("ascii").translate(_FROM_URL)
@@ -162,16 +182,16 @@ class Seal:
         return state
 
     def open_bytes(self, blob: bytes, bound_to: bytes) -> bytes:
-        """Decrypt data of ``seal_bytes``. Raises the same ``InvalidParams`` whatever is wrong."""
-        if blob.startswith(_MARK):
+        """Open data of ``seal_bytes``. Raises the same ``InvalidParams`` whatever is wrong."""
+        if blob.startswith(self._mark):
             for key in self._opened or self._make_keys():
-                found = key.decrypt(blob, _MARK + bound_to)
+                found = key.decrypt(blob, self._mark + bound_to)
                 if found is not None:
                     return found
         raise make_refusal()
 
-    def _make_keys(self) -> list[_SealingKey]:
-        self._opened = [_SealingKey(key) for key in self._keys]
+    def _make_keys(self) -> list[_SealingKey | _SigningKey]:
+        self._opened = [_SealingKey(key) for key in self._keys] or [_SigningKey()]
         return self._opened
 
 
@@ -253,13 +273,32 @@ class _TextKey(msgspec.Struct, frozen=True):
     """The same, prepared."""
 
 
+class _SigningKey:
+    """The key of a process that has no keys: it authenticates data (HMAC-SHA256, RFC 2104), and hides nothing."""
+
+    def __init__(self) -> None:
+        self._key = os.urandom(32)
+
+    def encrypt(self, data: bytes, bound_to: bytes) -> Sequence[bytes]:
+        """Authenticate data and what it is bound to; return nonce, data and signature."""
+        nonce = os.urandom(_NONCE)
+        return nonce, data, self._sign(nonce + data, bound_to)
+
+    def decrypt(self, blob: bytes, bound_to: bytes) -> bytes | None:
+        """Return the data of a blob of mark, nonce, data and signature; ``None`` if it was not signed so."""
+        signed, signature = blob[len(_SIGNED) : -_SIGNATURE], blob[-_SIGNATURE:]
+        return signed[_NONCE:] if hmac.compare_digest(signature, self._sign(signed, bound_to)) else None
+
+    def _sign(self, signed: bytes, bound_to: bytes) -> bytes:
+        # With its length, so that no part of the one can pass for a part of the other.
+        return hmac.digest(self._key, len(bound_to).to_bytes(8) + bound_to + signed, "sha256")
+
+
 class _SealingKey:
     """One key of a server, and the keys that are derived from it."""
 
     def __init__(self, key: bytes) -> None:
         # Imported when the first text is sealed or opened, because importing it is slow.
-        import hmac
-
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

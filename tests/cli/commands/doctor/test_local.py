@@ -26,7 +26,7 @@ def kinds() -> dict[str, str]:
 def test_this_installation_is_in_order():
     """Or these tests would not run."""
     found = kinds()
-    assert {found[name] for name in ("python", "msgspec", "click", "cryptography", "jsonschema-rs")} == {"ok"}
+    assert {found[name] for name in ("python", "msgspec", "click", "antiphon[keys]", "jsonschema-rs")} == {"ok"}
     assert found[".mcp.json"] == "note"
 
 

@@ -36,22 +36,13 @@ from antiphon.wire.content import TextContent
 from antiphon.wire.revisions import REVISIONS
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
-_NEEDED = (
-    "msgspec",
-    "cryptography",
-    "jsonschema-rs",
-    "docstring-parser",
-    "click",
-    "wcwidth",
-    "aiohttp",
-    "uvicorn",
-    "uvloop",
-)
+_NEEDED = ("msgspec", "jsonschema-rs", "docstring-parser", "click", "aiohttp", "uvicorn", "uvloop")
 _EXTRAS = {
     "host": "a store and the review page",
     "anthropic": "models of Anthropic",
     "google": "models of Google",
     "openai": "models of OpenAI, and of services that speak its API",
+    "keys": "servers of several processes",
     "postgres": "a store in PostgreSQL",
     "telemetry": "traces and metrics",
 }
