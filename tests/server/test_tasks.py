@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import urlsafe_b64decode
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from antiphon import Context, Server, ToolError
+from antiphon import Context, MemoryStateStore, Server, ToolError
 from antiphon.errors import CallTimeout, ConfigError, InternalError
 from antiphon.server import CallAbandoned, CallNext, ServerRequest, SqlTaskStore
 from antiphon.server.tasks.task_store import MemoryTaskStore, StoredTask, TaskOptions
@@ -241,6 +242,34 @@ async def test_rounds_come_before_the_task() -> None:
         await client.answer(handle, "please")
         assert await client.text(handle) == "Alice please True"
     assert runs == ["Alice"]
+
+
+class Unused(MemoryStateStore):
+    """A store that nothing is put into."""
+
+    async def put(self, key: str, value: bytes, ttl: float) -> None:
+        raise AssertionError(key)
+
+    async def add(self, key: str, value: bytes, ttl: float) -> bool:
+        raise AssertionError(key)
+
+
+async def test_a_state_that_is_not_encrypted_holds_nothing_that_the_call_has_learnt() -> None:
+    """Without keys no other process could go on with it: what it learns stays in memory, also if there is a store."""
+
+    async def tool(ctx: Context) -> str:
+        name = (await ctx.sample("Who?")).text
+        await ctx.step("note", lambda: name)
+        return f"{name} {(await ctx.sample('More?')).text}"
+
+    async with tasking(serving(tool, task="later", state_store=Unused())) as client:
+        result = await client.raw.call("tool", capabilities=DECLARED)
+        for _ in range(2):
+            assert b"Alice" not in urlsafe_b64decode(result["requestState"])
+            answers = dict.fromkeys(result["inputRequests"], said("Alice"))
+            again = {"requestState": result["requestState"], "inputResponses": answers}
+            result = await client.raw.call("tool", capabilities=DECLARED, **again)
+        assert text(result) == "Alice Alice"
 
 
 async def test_going_on_as_a_task_without_the_extension() -> None:
