@@ -6,6 +6,7 @@ Run it by the Python of an environment that has the package and what it needs, w
 import asyncio
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 from antiphon import Client, Context, Server
 from antiphon.errors import ConfigError
@@ -21,7 +22,7 @@ async def describe(product: str, ctx: Context) -> str:
     return f"{name}: {(await ctx.sample(f'Praise {name}')).text}"
 
 
-async def answer(params, _origin) -> str:
+async def answer(params: Any, _origin: Any) -> str:
     """Answer in place of a model."""
     return f"<{params.messages[0].content.text}>"
 

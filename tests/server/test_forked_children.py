@@ -37,8 +37,8 @@ def outlive(ready):
     # Not signal.pause(): a signal just before it would be handled after it, which never comes.
     while True:
         time.sleep(0.05)
-        # Handles pending signals. From Python 3.13 on, a child forked in a thread handles them only in such calls, and in
-        # system calls that they interrupt: see "Forked children" in docs/design/rough-edges.md.
+        # Handles pending signals. From Python 3.13 on, a child forked in a thread handles them only in such calls, and
+        # in system calls that they interrupt: see "Forked children" in docs/design/rough-edges.md.
         signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 def ended_by(pid, number, ready):
