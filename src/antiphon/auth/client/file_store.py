@@ -144,7 +144,6 @@ class FileLogins:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         except ImportError:
             raise ConfigError(f"{self.path} needs packages to be read: {describe_install('auth')}") from None
-
         try:
             read = msgspec.json.decode(data, type=_Sealed)
             key = self._key_for(in_keyring=read.key == _IN_KEYRING, make=False)

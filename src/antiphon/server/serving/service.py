@@ -31,7 +31,7 @@ from antiphon.server.listing import Pages
 from antiphon.server.mounts import Mount, Mounts
 from antiphon.server.served_subscriptions import Changes, ListKind, Readers, Subscriptions
 from antiphon.server.server_middleware import Middleware, ServerMiddlewareStack
-from antiphon.server.state.request_state import Seal
+from antiphon.server.state.request_state import Seal, check_encryption
 from antiphon.telemetry import find_current_telemetry
 from antiphon.wire.common import ClientCapabilities, RequestParams
 from antiphon.wire.logging import LoggingMessageNotificationParams
@@ -491,7 +491,6 @@ def _join_cluster(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
     """Join a server to its cluster. The modules are imported only for servers with one."""
     from antiphon.replicas.replica_server import Replicas
     from antiphon.server.calls.replayed_call import StoredCalls
-    from antiphon.server.state.request_state import check_encryption
 
     check_encryption("a server of several processes")
     found = Replicas(
