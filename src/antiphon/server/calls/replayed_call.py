@@ -261,8 +261,11 @@ class JournalKeeper(Keeper, Protocol):
 
     tasks: Callable[[], MakesTasks] | None
     """Returns what turns calls into tasks."""
-    stored: StoredCalls | None
-    """The storage shared by the processes of a server, if they have one."""
+
+    @property
+    def stored(self) -> StoredCalls | None:
+        """The storage shared by the processes of a server, if they have one."""
+        ...
 
     def key_of(self, connection: Connection[ServerSession], request: Request, handled: Handled, given: str) -> bytes:
         """Return the key under which steps are recorded for a call that the client has named."""
