@@ -16,7 +16,12 @@ from antiphon.wire.envelope import encode_value
 
 
 class NotAllowed(Mismatch):
-    """The person may not decide this; ``key`` says why, as the catalogues have it (``barred.KEY``)."""
+    """The person may not decide this.
+
+    Args:
+        key: why, as the catalogues of the page have it (``barred.KEY``).
+        values: what the sentence has in its places.
+    """
 
     def __init__(self, key: str, **values: str) -> None:
         super().__init__(_BARRED[key].format_map(values))
