@@ -19,17 +19,9 @@ from typing import Any, TypeVar
 
 from msgspec import Raw, structs
 
+from antiphon import errors
 from antiphon.client.connection.targets import Target, describe_location, locate_target
 from antiphon.client.requests.request_calls import loose_origin
-from antiphon.errors import (
-    AntiphonError,
-    InternalError,
-    InvalidParams,
-    InvalidRequest,
-    MethodNotFound,
-    PeerError,
-    ResourceNotFound,
-)
 from antiphon.gateway.offer import KINDS, Kind, UpstreamOffer
 from antiphon.gateway.relayed_asks import Answerers, Clients, without_ours
 from antiphon.gateway.server_catalogue import Exposure, Noun, ServerCatalogue, ServerItem
@@ -87,7 +79,7 @@ class Watches:
         watch = self._watches.get(uri)
         if watch is None:
             if len(self._watches) >= MAX_WATCHED:
-                raise InvalidRequest(f"Too many subscriptions: {MAX_WATCHED} are allowed")
+                raise errors.InvalidRequest(f"Too many subscriptions: {MAX_WATCHED} are allowed")
             await self._find(uri)
             watch = self._watches.get(uri) or self._begin(uri)
         watch.holds += 1
@@ -95,9 +87,9 @@ class Watches:
             await asyncio.shield(watch.begun)
             yield
         except UpstreamUnavailable as error:
-            raise InternalError(str(error)) from None
-        except PeerError as error:
-            raise PeerError(error.message, code=error.code, data=error.data) if error.remote else error from None
+            raise errors.InternalError(str(error)) from None
+        except errors.PeerError as error:
+            raise errors.PeerError(error.message, code=error.code, data=error.data) if error.remote else error from None
         finally:
             watch.holds -= 1
 
@@ -134,7 +126,7 @@ class Watches:
         while True:
             try:
                 await self._listen(uri, begun)
-            except AntiphonError as error:
+            except errors.AntiphonError as error:
                 if not begun.done():
                     begun.set_exception(error)
                     return
@@ -144,7 +136,7 @@ class Watches:
         server = await self._find(uri)
         async with server.running() as client, client.listen(uris=[uri]) as changes:
             if uri not in (changes.honoured.resource_subscriptions or ()):
-                raise InvalidRequest(f"The server {server.name!r} reports no changes of {uri}")
+                raise errors.InvalidRequest(f"The server {server.name!r} reports no changes of {uri}")
             if begun.done():
                 # It may have changed while there was no subscription.
                 self._told(uri)
@@ -183,7 +175,7 @@ def choose_server(method: str, params: Raw, spoken: Spoken, catalogue: ServerCat
     """
     servers = list_addressed_servers(method, spoken)
     if not servers:
-        raise MethodNotFound(f"Method not found: {method}: no server here declares an extension")
+        raise errors.MethodNotFound(f"Method not found: {method}: no server here declares an extension")
     members = decode_wire(params, dict[str, Raw])
     named = _decode_text(members.get("name"))
     owned = catalogue.find("tool", named) or catalogue.find("prompt", named) if named is not None else None
@@ -195,7 +187,7 @@ def choose_server(method: str, params: Raw, spoken: Spoken, catalogue: ServerCat
         return reader, params
     if len(servers) > 1:
         several = " and ".join(map(repr, sorted(servers)[:10]))
-        raise InvalidParams(f"{method} may be for {several}: name a tool, a prompt or a resource of one of them")
+        raise errors.InvalidParams(f"{method} may be for {several}: name a tool, a prompt or a resource of one of them")
     return servers[0], params
 
 
@@ -338,7 +330,7 @@ class PrincipalGroup:
         """
         owned = await self._find_in_catalogue(lambda catalogue: catalogue.find(noun, name))
         if owned is None:
-            raise InvalidParams(f"Unknown {noun}: {name}{self._unknown()}")
+            raise errors.InvalidParams(f"Unknown {noun}: {name}{self._unknown()}")
         return owned
 
     async def reader(self, uri: str) -> str:
@@ -350,7 +342,7 @@ class PrincipalGroup:
         server = await self._find_in_catalogue(lambda catalogue: catalogue.reader(uri))
         if server is None:
             why = self.catalogue.refusal(uri)
-            raise ResourceNotFound(f"Resource not found: {uri}{why}", data={"uri": uri})
+            raise errors.ResourceNotFound(f"Resource not found: {uri}{why}", data={"uri": uri})
         return server
 
     async def _find_reader(self, uri: str) -> Upstream:
@@ -364,7 +356,7 @@ class PrincipalGroup:
         """
         found = await self._find_in_catalogue(lambda catalogue: catalogue.find_skill_file(uri))
         if found is None:
-            raise InvalidParams(f"No skill is served at {uri}", data={"uri": uri})
+            raise errors.InvalidParams(f"No skill is served at {uri}", data={"uri": uri})
         return found
 
     async def template(self, uri_template: str) -> ServerItem:
@@ -376,7 +368,7 @@ class PrincipalGroup:
         server = await self._find_in_catalogue(lambda catalogue: catalogue.template(uri_template))
         if server is None:
             why = self.catalogue.refusal(uri_template)
-            raise InvalidParams(f"Unknown resource template: {uri_template}{why}")
+            raise errors.InvalidParams(f"Unknown resource template: {uri_template}{why}")
         return ServerItem(server, uri_template)
 
     async def _find_in_catalogue(self, find: Callable[[ServerCatalogue], T | None]) -> T | None:

@@ -21,16 +21,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from antiphon.errors import (
-    CallDiverged,
-    ConfigError,
-    ConnectionClosed,
-    LocalProtocolError,
-    NotInRevision,
-    Rejected,
-    SamplingFailed,
-    SamplingUnavailable,
-)
+from antiphon import errors
 from antiphon.json_schema.validator import MismatchError, SchemaMismatch, suggest_name
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.server_offer import may_include_context
@@ -53,7 +44,7 @@ TOOL_CONCURRENCY = 8
 MAX_USES = 128
 """Most uses accepted from one answer; vendors allow no more parallel tool calls."""
 
-_ENDS_ALL = (Rejected, ConnectionClosed, CallDiverged)
+_ENDS_ALL = (errors.Rejected, errors.ConnectionClosed, errors.CallDiverged)
 """Errors that are no result for a model: a person refused, the client is gone, or a replay diverged."""
 
 
@@ -68,7 +59,7 @@ class Toolbox:
 
     def __init__(self, tools: Sequence[SamplingTool], context: object, concurrency: int) -> None:
         if concurrency < 1:
-            raise LocalProtocolError(f"tool_concurrency must be at least 1, got {concurrency}")
+            raise errors.LocalProtocolError(f"tool_concurrency must be at least 1, got {concurrency}")
         made = [
             # Not structured: a model reads the text, and would pay for the same data twice.
             tool if isinstance(tool, Tool | ServedTool) else ServedTool.from_function(tool, structured=False)
@@ -80,7 +71,7 @@ class Toolbox:
         self.runs = len(self._tools) > 0
         self.definitions = [tool if isinstance(tool, Tool) else tool.definition for tool in made]
         if self.runs and any(isinstance(tool, Tool) for tool in made):
-            raise ConfigError(
+            raise errors.ConfigError(
                 "tools= holds functions, which are run for the model, and definitions, which nobody can run: give only "
                 "functions (or antiphon.server.ServedTool.raw(...) with a handler), or only definitions and "
                 "use the tools yourself"
@@ -88,7 +79,7 @@ class Toolbox:
         names = [tool.name for tool in made]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ConfigError(f'tools= holds two tools named "{twice[0]}": tell them apart by name')
+            raise errors.ConfigError(f'tools= holds two tools named "{twice[0]}": tell them apart by name')
 
     async def use(self, call: HandlerCall, core: Core, uses: Sequence[ToolUseContent]) -> wire.SamplingMessage:
         """Run the uses of one answer, concurrently where possible; return the message with all results, in order."""
@@ -224,11 +215,13 @@ class Turns(Struct, eq=False):
     ) -> Sample[Any]:
         """Do the work of ``ctx.sample``. ``result_type``: a type with a JSON form, or ``None``."""
         if max_steps < 1:
-            raise LocalProtocolError(f"max_steps must be at least 1, got {max_steps}")
+            raise errors.LocalProtocolError(f"max_steps must be at least 1, got {max_steps}")
         if result_type is None:
             return self.sample(await (self.ask(params) if tools is None else self._run(params, tools, max_steps)))
         if tools is not None and not tools.runs:
-            raise ConfigError("result_type= needs functions in tools=: uses of mere definitions would get no results")
+            raise errors.ConfigError(
+                "result_type= needs functions in tools=: uses of mere definitions would get no results"
+            )
         wanted = TypedAnswer(result_type)
         params = replace(params, system_prompt=wanted.add_instructions(params.system_prompt))
         turn, value = await self._read(await self._run(params, tools, max_steps), wanted)
@@ -239,7 +232,7 @@ class Turns(Struct, eq=False):
         self.count += 1
         try:
             answer = await (self._ask_client(params) if self.by == "client" else self._ask_server(params))
-        except (SamplingUnavailable, NotInRevision) as error:
+        except (errors.SamplingUnavailable, errors.NotInRevision) as error:
             # Reached only if nothing was sent. After a refusal no other model is asked.
             if self.by == "server":
                 raise
@@ -249,14 +242,18 @@ class Turns(Struct, eq=False):
             self.by = "server"
             answer = await self._ask_server(params)
         if type(answer.content) is not TextContent and any(isinstance(one, ToolResultContent) for one in answer.blocks):
-            raise SamplingFailed("The answer holds results of tools, which only the server may give", text=answer.text)
+            raise errors.SamplingFailed(
+                "The answer holds results of tools, which only the server may give", text=answer.text
+            )
         messages = [*params.messages, wire.SamplingMessage(role="assistant", content=answer.content)]
         return ToolTurn(params, answer, messages)
 
     async def _ask_server(self, params: wire.CreateMessageRequestParams) -> wire.CreateMessageResult:
         fallback = self._model
         if fallback is None:
-            raise SamplingUnavailable("Nobody can complete: the client offers no sampling, nor is there a fallback")
+            raise errors.SamplingUnavailable(
+                "Nobody can complete: the client offers no sampling, nor is there a fallback"
+            )
 
         async def complete(_key: str) -> bytes:
             return encode_value(await fallback.complete(params, self.timeout))
@@ -297,15 +294,17 @@ class Turns(Struct, eq=False):
                 return turn
             if step < max_steps:
                 params = await self.serve(turn, tools)
-        raise SamplingFailed(f"The model still wants to use tools after {max_steps} turns; see max_steps=")
+        raise errors.SamplingFailed(f"The model still wants to use tools after {max_steps} turns; see max_steps=")
 
     async def serve(self, turn: ToolTurn, tools: Toolbox) -> wire.CreateMessageRequestParams:
         """Run the tools that a turn wants to use; return the next request."""
         uses = turn.uses
         if len(uses) > MAX_USES:
-            raise SamplingFailed(f"The model wants to use {len(uses)} tools at once; at most {MAX_USES} are taken")
+            raise errors.SamplingFailed(
+                f"The model wants to use {len(uses)} tools at once; at most {MAX_USES} are taken"
+            )
         if len({use.id for use in uses}) < len(uses):
-            raise SamplingFailed("The model gave two uses of tools the same id", text=turn.answer.text)
+            raise errors.SamplingFailed("The model gave two uses of tools the same id", text=turn.answer.text)
         results = await tools.use(self.call, self.core, uses)
         choice = turn.params.tool_choice
         # "required" applies to the first turn only: a model that must always use tools never finishes.
@@ -316,7 +315,7 @@ class Turns(Struct, eq=False):
     async def _read(self, turn: ToolTurn, wanted: TypedAnswer) -> tuple[ToolTurn, Any]:
         """Convert an answer to a value; the model may correct it once, then it is ``SamplingFailed`` with its text."""
         if turn.uses:
-            raise SamplingFailed("The model wants to use tools that it was not offered", text=turn.answer.text)
+            raise errors.SamplingFailed("The model wants to use tools that it was not offered", text=turn.answer.text)
         try:
             return turn, wanted.read(turn.answer.text)
         except MismatchError as error:
@@ -329,7 +328,7 @@ class Turns(Struct, eq=False):
             return turn, wanted.read(turn.answer.text)
         except MismatchError as error:
             cut = "; it was cut off at max_tokens" if turn.answer.stop_reason == "maxTokens" else ""
-            raise SamplingFailed(
+            raise errors.SamplingFailed(
                 f"The model's answer does not fit result_type, nor did a second one: {error}{cut}",
                 text=turn.answer.text,
             ) from None

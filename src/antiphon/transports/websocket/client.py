@@ -13,16 +13,7 @@ from contextlib import nullcontext
 from http import HTTPStatus
 from typing import Any, Literal
 
-from aiohttp import (
-    ClientError,
-    ClientHandlerType,
-    ClientRequest,
-    ClientResponse,
-    ClientSession,
-    ClientWebSocketResponse,
-    WSMsgType,
-    WSServerHandshakeError,
-)
+import aiohttp
 from yarl import URL
 
 from antiphon.channel import MAX_FRAME
@@ -49,7 +40,9 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
 
     is_framed = True
 
-    def __init__(self, session: ClientSession, socket: ClientWebSocketResponse[Literal[False]], where: str) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, socket: aiohttp.ClientWebSocketResponse[Literal[False]], where: str
+    ) -> None:
         self._work = asyncio.Event()
         super().__init__(self._work.set)
         self._session = session
@@ -86,7 +79,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
         )
         entry = None if access is None else access.begin()
 
-        async def connect() -> ClientWebSocketResponse[Literal[False]]:
+        async def connect() -> aiohttp.ClientWebSocketResponse[Literal[False]]:
             more: Mapping[str, str] = {} if entry is None else await entry.headers("GET", str(target.with_user(None)))
             return await session.ws_connect(
                 target if entry is None else target.with_user(None),
@@ -118,7 +111,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
         try:
             while True:
                 message = await self._socket.receive()
-                if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
+                if message.type not in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
                     break
                 self._inbox.put([message.data])
                 if self._held.full is not None:
@@ -142,8 +135,8 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
                 await self._work.wait()
                 self._work.clear()
                 while (data := self._outbox.pop()) is not None:
-                    await self._socket.send_frame(data, WSMsgType.TEXT)
-        except (ClientError, OSError):
+                    await self._socket.send_frame(data, aiohttp.WSMsgType.TEXT)
+        except (aiohttp.ClientError, OSError):
             self._lose(f"{self._where} is gone")
 
     def closed_error(self) -> ConnectionClosed:
@@ -169,15 +162,15 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
 
 async def _let_in(
     where: str,
-    connect: Callable[[], Awaitable[ClientWebSocketResponse[Literal[False]]]],
+    connect: Callable[[], Awaitable[aiohttp.ClientWebSocketResponse[Literal[False]]]],
     entry: error_replies.RequestCredentials | None,
     pause: error_replies.Pause,
-) -> ClientWebSocketResponse[Literal[False]]:
+) -> aiohttp.ClientWebSocketResponse[Literal[False]]:
     """Connect; where that is refused, do what it takes to be let in, and connect again."""
     while True:
         try:
             return await connect()
-        except WSServerHandshakeError as error:
+        except aiohttp.WSServerHandshakeError as error:
             lines = () if error.headers is None else error.headers.getall("WWW-Authenticate", ())
             if error.status != 401 and not (error.status == 403 and lines):
                 # Also a server that is full, or has nothing there, answers a handshake with 403.
@@ -188,7 +181,7 @@ async def _let_in(
 
 
 async def _handle_refusal(
-    error: WSServerHandshakeError,
+    error: aiohttp.WSServerHandshakeError,
     lines: Sequence[str],
     entry: error_replies.RequestCredentials | None,
     pause: error_replies.Pause,
@@ -209,7 +202,7 @@ async def _handle_refusal(
 def _staying_at(origin: URL) -> Any:
     """Return a hook that stops a handshake from following a redirect to another origin with our headers."""
 
-    async def check(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+    async def check(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         if not http_request.same_origin(request.url, origin):
             raise error_replies.HttpFailure(
                 error_replies.UNUSABLE, f"it redirects to another origin, {http_request.show_address(request.url)}"
@@ -220,10 +213,10 @@ def _staying_at(origin: URL) -> Any:
 
 
 def _why_not(error: BaseException) -> str | None:
-    if isinstance(error, WSServerHandshakeError):
+    if isinstance(error, aiohttp.WSServerHandshakeError):
         return f"it answered HTTP {error.status}{error_replies.suggest_remedy(error.status)}"
     if isinstance(error, TimeoutError):
         return f"no answer within {http_request.CONNECT_TIMEOUT:g} s"
     if isinstance(error, error_replies.HttpFailure):
         return error.message
-    return http_request.describe_error(error) if isinstance(error, ClientError | OSError) else None
+    return http_request.describe_error(error) if isinstance(error, aiohttp.ClientError | OSError) else None

@@ -21,32 +21,10 @@ import click
 import msgspec
 
 from antiphon.cli.arguments import read_input
-from antiphon.cli.commands.audit.list import (
-    By,
-    ExportPosition,
-    Format,
-    ask_of,
-    decode_entry,
-    describe_outcome,
-    export_records,
-    find_records,
-    list_columns,
-    print_records,
-    send_records,
-    sum_up_spending,
-)
+from antiphon.cli.commands.audit import list as audit_list
 from antiphon.cli.config_files import identities_of, names_of
 from antiphon.cli.options import CommandGroup, Json, complete_server
-from antiphon.cli.output.formats import (
-    FAILED,
-    Failed,
-    is_terminal,
-    parse_past_time,
-    print_json,
-    print_list,
-    print_text,
-    write_line,
-)
+from antiphon.cli.output import formats
 from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
 from antiphon.host.audit import Audit, Proof, check_lines, day_of
@@ -109,13 +87,15 @@ def print_proof(proof: Proof, *, as_json: bool) -> int:
     fault = proof.fault
     if as_json:
         broken = None if fault is None else {"record": fault.seq, "problem": fault.problem}
-        print_json({"whole": proof.whole, "records": proof.records, "head": head, "fault": broken})
+        formats.print_json({"whole": proof.whole, "records": proof.records, "head": head, "fault": broken})
     elif fault is None:
-        print_text(f"{proof.records} records, and none was changed, left out, put in, moved or cut off.\nHead {head}")
+        formats.print_text(
+            f"{proof.records} records, and none was changed, left out, put in, moved or cut off.\nHead {head}"
+        )
     else:
         order = f"{proof.records} records before it are in order, up to the head {head}"
-        print_text(f"Broken at record {fault.seq}: {fault.problem}.\n{order}")
-    return 0 if proof.whole else FAILED
+        formats.print_text(f"Broken at record {fault.seq}: {fault.problem}.\n{order}")
+    return 0 if proof.whole else formats.FAILED
 
 
 async def _find_unreadable(store: Store) -> Proof:
@@ -171,7 +151,7 @@ def _append_line(file: Path, line: bytes) -> None:
             opened.flush()
             os.fsync(fd)
     except OSError as error:
-        raise Failed(f"{file}: cannot be written: {error.strerror}") from None
+        raise formats.Failed(f"{file}: cannot be written: {error.strerror}") from None
 
 
 async def _post_line(url: str, line: bytes) -> None:
@@ -182,7 +162,7 @@ async def _post_line(url: str, line: bytes) -> None:
             await post_json(url, line)
     except Exception as error:
         # The address may contain a secret, and so may an error that quotes it.
-        raise Failed(f"--webhook: it was not taken: {type(error).__name__}") from None
+        raise formats.Failed(f"--webhook: it was not taken: {type(error).__name__}") from None
 
 
 def _tell_system(line: bytes) -> None:
@@ -193,7 +173,7 @@ def _tell_system(line: bytes) -> None:
                 sending.connect(str(place))
                 sending.send(b"<%d>antiphon[%d]: audit head " % (_NOTICE, os.getpid()) + line)
             return
-    raise Failed("--log: there is no system log here")
+    raise formats.Failed("--log: there is no system log here")
 
 
 commands = CommandGroup(
@@ -228,7 +208,7 @@ async def list_(
         --limit, -n N: How many of the latest records; 0 means all.
     """
     search = RecordSearch(
-        since=parse_past_time(since, time.time()),
+        since=formats.parse_past_time(since, time.time()),
         identities=() if server is None else identities_of(server),
         step=step,
         outcome=outcome,
@@ -237,16 +217,16 @@ async def list_(
     names = names_of(where.settings)
     async with open_chosen_store(where) as store:
         if limit:
-            found = [placed async for placed in find_records(store, search, limit)]
-            print_records(found[::-1], names, as_json=as_json)
+            found = [placed async for placed in audit_list.find_records(store, search, limit)]
+            audit_list.print_records(found[::-1], names, as_json=as_json)
             return
-        every = find_records(store, msgspec.structs.replace(search, after=0))
-        if is_terminal() and not as_json:
+        every = audit_list.find_records(store, msgspec.structs.replace(search, after=0))
+        if formats.is_terminal() and not as_json:
             # The columns of a table are as wide as its rows need.
-            print_records([placed async for placed in every], names, as_json=False)
+            audit_list.print_records([placed async for placed in every], names, as_json=False)
             return
         async for placed in every:
-            print_records([placed], names, as_json=as_json)
+            audit_list.print_records([placed], names, as_json=as_json)
 
 
 @commands.command()
@@ -260,13 +240,13 @@ async def show(record: Annotated[int, click.IntRange(1)], *, as_json: Json = Fal
     async with open_chosen_store(where) as store:
         found = await store.entries(record - 1, 1)
         if not found or found[0].seq != record:
-            raise Failed(f"there is no record {record}")
-        search = RecordSearch(ask=ask_of(decode_entry(found[0]).record), after=0)
-        records = [placed async for placed in find_records(store, search)]
-        print_records(records, names, as_json=as_json)
-        if not as_json and (said := describe_outcome(records)):
+            raise formats.Failed(f"there is no record {record}")
+        search = RecordSearch(ask=audit_list.ask_of(audit_list.decode_entry(found[0]).record), after=0)
+        records = [placed async for placed in audit_list.find_records(store, search)]
+        audit_list.print_records(records, names, as_json=as_json)
+        if not as_json and (said := audit_list.describe_outcome(records)):
             # This line is not among the records: a program finds it in the outcome of the last record.
-            write_line(said, sys.stderr)
+            formats.write_line(said, sys.stderr)
 
 
 @commands.command()
@@ -332,9 +312,9 @@ async def anchor_(
         if log:
             _tell_system(line)
         if as_json:
-            print_json(msgspec.json.decode(line))
+            formats.print_json(msgspec.json.decode(line))
         else:
-            print_text(f"Noted: {format_head(proof.head)}")
+            formats.print_text(f"Noted: {format_head(proof.head)}")
         return 0
 
 
@@ -342,7 +322,7 @@ async def anchor_(
 async def export_(
     *,
     form: Annotated[
-        Format,
+        audit_list.Format,
         "--format: jsonl can be checked again; csv is for spreadsheets; ocsf and otel are for systems that collect "
         "events: OCSF, and logs of OpenTelemetry.",
     ] = "jsonl",
@@ -362,19 +342,19 @@ async def export_(
     """
     if collector is not None and (form != "otel" or output is not None):
         raise ConfigError("--collector takes --format otel, and no --output")
-    passed = ExportPosition(position)
+    passed = audit_list.ExportPosition(position)
     async with open_chosen_store(where) as store:
         if collector is not None:
-            await send_records(store, collector, passed, follow=follow)
+            await audit_list.send_records(store, collector, passed, follow=follow)
         else:
-            await export_records(store, form, output, passed, follow=follow)
+            await audit_list.export_records(store, form, output, passed, follow=follow)
     place = (collector and "sent") or (output is not None and str(output) != "-" and f"in {output}")
     if place:
-        write_line(f"{passed.count} records {place}", sys.stderr)
+        formats.write_line(f"{passed.count} records {place}", sys.stderr)
 
 
 @commands.command("spend")
-async def spend_(*, by: By = "day", since: Since = None, as_json: Json = False, where: StoreOptions) -> None:
+async def spend_(*, by: audit_list.By = "day", since: Since = None, as_json: Json = False, where: StoreOptions) -> None:
     """Show what was spent, as a table and bars. Days are whole, in UTC.
 
     With --json, a line for each day, server and model, money in nano-dollars as well.
@@ -383,19 +363,21 @@ async def spend_(*, by: By = "day", since: Since = None, as_json: Json = False, 
         --by: What each row sums up: a day, a server or a model; all: each combination of the three.
     """
     names = names_of(where.settings)
-    moment = parse_past_time(since, time.time())
+    moment = formats.parse_past_time(since, time.time())
     day = "" if moment is None else day_of(moment)
     async with open_chosen_store(where) as store:
         lines = [line for line in await Audit(store).spending() if line.day >= day]
     if as_json:
         for line in lines:
-            print_json({**msgspec.to_builtins(line), "dollars": f"{Decimal(line.money) / DOLLAR:f}"})
+            formats.print_json({**msgspec.to_builtins(line), "dollars": f"{Decimal(line.money) / DOLLAR:f}"})
         return
-    rows = sum_up_spending(lines, by, names)
-    if not is_terminal():
-        print_list(rows, list_columns(rows, by, bars=False), as_json=False, nothing="")
+    rows = audit_list.sum_up_spending(lines, by, names)
+    if not formats.is_terminal():
+        formats.print_list(rows, audit_list.list_columns(rows, by, bars=False), as_json=False, nothing="")
         return
     total = sum_up_rows(lines, lambda _: "total").items() if len(rows) > 1 else ()
-    print_list([*rows, *total], list_columns(rows, by, bars=True), as_json=False, nothing="Nothing was spent.")
+    formats.print_list(
+        [*rows, *total], audit_list.list_columns(rows, by, bars=True), as_json=False, nothing="Nothing was spent."
+    )
     if rows and all(row.money == 0 for _, row in rows):
-        write_line("Bars are of tokens: nothing of it has a price.")
+        formats.write_line("Bars are of tokens: nothing of it has a price.")

@@ -15,17 +15,9 @@ from urllib.parse import urlsplit
 
 import httpx2
 from pydantic_ai import exceptions as theirs
+from pydantic_ai import messages as vendor
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelResponse,
-    ModelResponseStreamEvent,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-)
 from pydantic_ai.models import Model as TheirModel
 from pydantic_ai.models import ModelRequestParameters, get_user_agent, infer_model
 from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -276,11 +268,11 @@ class Vendor:
     async def _stream_answer(
         self,
         asked: TheirModel,
-        messages: list[ModelMessage],
+        messages: list[vendor.ModelMessage],
         settings: ModelSettings,
         parameters: ModelRequestParameters,
         coming: _Coming,
-    ) -> ModelResponse:
+    ) -> vendor.ModelResponse:
         streaming = model_request_stream(
             asked, messages, model_settings=settings, model_request_parameters=parameters, instrument=False
         )
@@ -308,13 +300,13 @@ class _Coming:
         self.begun = False
         """Whether anything of an answer has come."""
 
-    def take(self, event: ModelResponseStreamEvent) -> None:
+    def take(self, event: vendor.ModelResponseStreamEvent) -> None:
         """Pass on the text of an event; hidden reasoning and uses of tools are left out."""
         self.begun = True
         text = ""
-        if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        if isinstance(event, vendor.PartStartEvent) and isinstance(event.part, vendor.TextPart):
             text = event.part.content
-        elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        elif isinstance(event, vendor.PartDeltaEvent) and isinstance(event.delta, vendor.TextPartDelta):
             text = event.delta.content_delta
         if text:
             self._growth.add(text)

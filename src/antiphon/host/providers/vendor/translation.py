@@ -11,21 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
-from pydantic_ai.messages import (
-    BinaryContent,
-    FilePart,
-    ModelMessage,
-    ModelRequest,
-    ModelRequestPart,
-    ModelResponse,
-    ModelResponsePart,
-    SystemPromptPart,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserContent,
-    UserPromptPart,
-)
+from pydantic_ai import messages as vendor
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
@@ -58,7 +44,7 @@ _LONGEST_MODEL_NAME = 200
 class VendorRequest(NamedTuple):
     """What is passed to pydantic-ai."""
 
-    messages: list[ModelMessage]
+    messages: list[vendor.ModelMessage]
     settings: ModelSettings
     parameters: ModelRequestParameters
     names: Mapping[str, str]
@@ -118,41 +104,43 @@ def _convert_tool(tool: Tool, name: str) -> ToolDefinition:
 
 def _convert_messages(
     params: CreateMessageRequestParams, uses: Iterable[ToolUseContent], plain: _Plain
-) -> list[ModelMessage]:
+) -> list[vendor.ModelMessage]:
     names = {use.id: plain.names[use.name] for use in uses}
-    translated: list[ModelMessage] = []
-    first: list[ModelRequestPart] = [SystemPromptPart(params.system_prompt)] if params.system_prompt else []
+    translated: list[vendor.ModelMessage] = []
+    first: list[vendor.ModelRequestPart] = (
+        [vendor.SystemPromptPart(params.system_prompt)] if params.system_prompt else []
+    )
     for message in params.messages:
         if message.role == "assistant":
             if first:
-                translated.append(ModelRequest(parts=first))
-            translated.append(ModelResponse(parts=[_convert_answer(block, plain) for block in message.blocks]))
+                translated.append(vendor.ModelRequest(parts=first))
+            translated.append(vendor.ModelResponse(parts=[_convert_answer(block, plain) for block in message.blocks]))
         else:
-            translated.append(ModelRequest(parts=[*first, *_convert_user_message(message, names, plain)]))
+            translated.append(vendor.ModelRequest(parts=[*first, *_convert_user_message(message, names, plain)]))
         first = []
     return translated
 
 
 def _convert_user_message(
     message: SamplingMessage, names: Mapping[str, str], plain: _Plain
-) -> Iterator[ModelRequestPart]:
+) -> Iterator[vendor.ModelRequestPart]:
     """Convert a message of the user: each tool result to a part of its own, all else to one prompt."""
-    prompt: list[UserContent] = []
+    prompt: list[vendor.UserContent] = []
     for block in message.blocks:
         if isinstance(block, ToolResultContent):
             yield _convert_tool_result(block, names, plain)
         else:
             prompt.append(translate_block(block))
     if prompt:
-        yield UserPromptPart(content=prompt[0] if len(prompt) == 1 and isinstance(prompt[0], str) else prompt)
+        yield vendor.UserPromptPart(content=prompt[0] if len(prompt) == 1 and isinstance(prompt[0], str) else prompt)
 
 
-def _convert_tool_result(block: ToolResultContent, names: Mapping[str, str], plain: _Plain) -> ToolReturnPart:
+def _convert_tool_result(block: ToolResultContent, names: Mapping[str, str], plain: _Plain) -> vendor.ToolReturnPart:
     contents = [translate_block(inner) for inner in block.content]
     if not contents and block.structured_content is not None:
         contents = [encode_value(block.structured_content).decode()]
     texts = [content for content in contents if isinstance(content, str)]
-    return ToolReturnPart(
+    return vendor.ToolReturnPart(
         # Validation has made sure that every result answers a use.
         tool_name=names.get(block.tool_use_id, "unknown"),
         content="\n".join(texts) if len(texts) == len(contents) else contents,
@@ -161,15 +149,15 @@ def _convert_tool_result(block: ToolResultContent, names: Mapping[str, str], pla
     )
 
 
-def _convert_answer(block: SamplingContent, plain: _Plain) -> ModelResponsePart:
+def _convert_answer(block: SamplingContent, plain: _Plain) -> vendor.ModelResponsePart:
     if isinstance(block, TextContent):
-        return TextPart(block.text)
+        return vendor.TextPart(block.text)
     if isinstance(block, ToolUseContent):
-        return ToolCallPart(plain.names[block.name], dict(block.input), tool_call_id=plain.ids[block.id])
+        return vendor.ToolCallPart(plain.names[block.name], dict(block.input), tool_call_id=plain.ids[block.id])
     raise ProviderFailure("unsupported", "a message of the assistant holds what vendors take from the user only")
 
 
-def translate_block(block: object) -> str | BinaryContent:
+def translate_block(block: object) -> str | vendor.BinaryContent:
     """Convert a block of text, media or a resource; raise ``ProviderFailure`` if no model can be sent it."""
     if isinstance(block, TextContent):
         return block.text
@@ -182,18 +170,18 @@ def translate_block(block: object) -> str | BinaryContent:
     raise ProviderFailure("unsupported", "the request holds a kind of content that cannot be sent to a model")
 
 
-def _convert_media(block: ImageContent | AudioContent) -> BinaryContent:
+def _convert_media(block: ImageContent | AudioContent) -> vendor.BinaryContent:
     kind = block.mime_type.partition(";")[0].strip().lower()
     if not kind.startswith("image/" if isinstance(block, ImageContent) else "audio/"):
         raise ProviderFailure("unsupported", "media of another type than the block that holds it")
     try:
-        return BinaryContent(block.bytes, media_type=kind)
+        return vendor.BinaryContent(block.bytes, media_type=kind)
     except ValueError:
         raise ProviderFailure("unsupported", "media that is not base64") from None
 
 
 def convert_completion(
-    response: ModelResponse, params: CreateMessageRequestParams, model: Model, names: Mapping[str, str]
+    response: vendor.ModelResponse, params: CreateMessageRequestParams, model: Model, names: Mapping[str, str]
 ) -> Completion:
     """Convert an answer. ``names``: the names of tools as they were sent, each with the server's own.
 
@@ -222,15 +210,15 @@ def convert_completion(
 
 def _convert_block(part: object, names: Mapping[str, str]) -> SamplingContent | None:
     """Convert a part. Hidden reasoning is left out, because it is not part of the answer."""
-    if isinstance(part, TextPart):
+    if isinstance(part, vendor.TextPart):
         return TextContent(text=part.content) if part.content else None
-    if isinstance(part, ToolCallPart):
+    if isinstance(part, vendor.ToolCallPart):
         try:
             arguments = part.args_as_dict(raise_if_invalid=True)
         except (ValueError, AssertionError):
             raise ProviderFailure("invalid", "the arguments of a tool use are not a JSON object") from None
         return ToolUseContent(id=part.tool_call_id, name=names.get(part.tool_name, part.tool_name), input=arguments)
-    if isinstance(part, FilePart):
+    if isinstance(part, vendor.FilePart):
         kind = part.content.media_type
         if part.content.is_image:
             return ImageContent.of(part.content.data, kind)
@@ -238,7 +226,7 @@ def _convert_block(part: object, names: Mapping[str, str]) -> SamplingContent | 
     return None
 
 
-def _find_bound(response: ModelResponse, length: int, params: CreateMessageRequestParams) -> int:
+def _find_bound(response: vendor.ModelResponse, length: int, params: CreateMessageRequestParams) -> int:
     """Return how many of ``length`` characters ``max_tokens`` allows, if a service did not obey it."""
     visible = response.usage.output_tokens - int(response.usage.details.get("reasoning_tokens", 0))
     allowed = params.max_tokens * _MOST_CHARACTERS_PER_TOKEN
@@ -261,7 +249,7 @@ def _cut_blocks(blocks: list[SamplingContent], characters: int) -> list[Sampling
     return kept or [TextContent(text="")]
 
 
-def _stop_reason(response: ModelResponse, blocks: list[SamplingContent]) -> str:
+def _stop_reason(response: vendor.ModelResponse, blocks: list[SamplingContent]) -> str:
     """Return the stop reason in the protocol's terms, from the vendor's reason and the content."""
     raw = (response.provider_details or {}).get("finish_reason")
     if any(isinstance(block, ToolUseContent) for block in blocks):

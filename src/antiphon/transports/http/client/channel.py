@@ -20,19 +20,10 @@ from aiohttp import ClientResponse
 
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
+from antiphon.transports.http.client import post
 from antiphon.transports.http.client.error_replies import Credentials, HttpFailure, Pause, SessionGone
 from antiphon.transports.http.client.http_request import Web, check_url, new_session
 from antiphon.transports.http.client.message import OutgoingMessage, look_at
-from antiphon.transports.http.client.post import (
-    ClientLine,
-    Cursor,
-    Deliveries,
-    ParamHeaders,
-    PostCall,
-    deliver_message,
-    find_surroundings,
-    read_events,
-)
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.wire.envelope import RequestId
 
@@ -55,10 +46,10 @@ class HttpClientChannel(ClosedOnce, Receiving):
     """
 
     def __init__(self, web: Web, *, max_frame: int) -> None:
-        self._line = ClientLine(web, max_frame=max_frame, on_gone=self._session_lost)
+        self._line = post.ClientLine(web, max_frame=max_frame, on_gone=self._session_lost)
         self._inbox = self._line.inbox
-        self._calls: dict[RequestId, tuple[PostCall, asyncio.Task[None]]] = {}
-        self._deliveries = Deliveries()
+        self._calls: dict[RequestId, tuple[post.PostCall, asyncio.Task[None]]] = {}
+        self._deliveries = post.Deliveries()
         self._listening: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
@@ -93,7 +84,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
         """
         target = check_url(url)
         if trust_env:
-            target, proxy = await find_surroundings(target, proxy)
+            target, proxy = await post.find_surroundings(target, proxy)
         session = new_session(ssl=ssl, proxy=proxy, access=access)
         try:
             return cls(Web(target, session, headers, access=access, pause=pause), max_frame=max_frame)
@@ -107,12 +98,12 @@ class HttpClientChannel(ClosedOnce, Receiving):
         return self._line.session_id
 
     @property
-    def param_headers(self) -> ParamHeaders | None:
+    def param_headers(self) -> post.ParamHeaders | None:
         """Returns the ``Mcp-Param-*`` headers of a modern call; may be set at any time."""
         return self._line.param_headers
 
     @param_headers.setter
-    def param_headers(self, compute: ParamHeaders | None) -> None:
+    def param_headers(self, compute: post.ParamHeaders | None) -> None:
         self._line.param_headers = compute
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
@@ -136,11 +127,11 @@ class HttpClientChannel(ClosedOnce, Receiving):
             return None
         if message.method == "notifications/initialized" and not modern:
             return asyncio.shield(self._deliveries.start(self._begin(message, frame.data)))
-        self._deliveries.start(deliver_message(self._line, message, frame.data))
+        self._deliveries.start(post.deliver_message(self._line, message, frame.data))
         return self._deliveries.full
 
     def _call(self, message: OutgoingMessage, id: RequestId, data: bytes) -> None:
-        call = PostCall(self._line, message, id, data, self._calls.__contains__)
+        call = post.PostCall(self._line, message, id, data, self._calls.__contains__)
         task = asyncio.get_running_loop().create_task(call.run())
         self._calls[id] = (call, task)
         task.add_done_callback(lambda _: self._calls.pop(id, None))
@@ -161,11 +152,11 @@ class HttpClientChannel(ClosedOnce, Receiving):
         return True
 
     async def _cancel(self, message: OutgoingMessage, data: bytes, call: asyncio.Task[None]) -> None:
-        await deliver_message(self._line, message, data)
+        await post.deliver_message(self._line, message, data)
         call.cancel()
 
     async def _begin(self, message: OutgoingMessage, data: bytes) -> None:
-        await deliver_message(self._line, message, data)
+        await post.deliver_message(self._line, message, data)
         if self._line.is_gone or self._closing is not None or self._listening is not None:
             return
         listener = Listener(self._line)
@@ -233,11 +224,11 @@ _PAUSE = 1.0
 class Listener:
     """Keeps the stream open. Run ``run`` as a task; cancelling it closes the stream."""
 
-    def __init__(self, line: ClientLine) -> None:
+    def __init__(self, line: post.ClientLine) -> None:
         self.settled = asyncio.Event()
         """Set when the stream is open, or known not to be offered."""
         self._line = line
-        self._cursor = Cursor()
+        self._cursor = post.Cursor()
         self._was_open = False
 
     async def run(self) -> None:
@@ -264,7 +255,7 @@ class Listener:
                 return self._decline_connection(response)
             self._was_open = True
             self.settled.set()
-            async with aclosing(read_events(response, self._cursor, self._line.max_frame)) as arriving:
+            async with aclosing(post.read_events(response, self._cursor, self._line.max_frame)) as arriving:
                 async for event in arriving:
                     if event.event == "message":
                         await self._line.put(event.data)

@@ -24,18 +24,7 @@ from multidict import istr
 from yarl import URL
 
 from antiphon.errors import AntiphonError, ConfigError, Unauthorized
-from antiphon.transports.http.client.error_replies import (
-    BROKEN,
-    REFUSING,
-    UNREACHABLE,
-    UNUSABLE,
-    Credentials,
-    HttpFailure,
-    Pause,
-    RequestCredentials,
-    WatchesConnections,
-    first_line,
-)
+from antiphon.transports.http.client import error_replies
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to connect, including TLS. Calls have a deadline of their own; this one distinguishes a dead host from a slow
@@ -105,7 +94,7 @@ def new_session(
     proxy: str | None = None,
     trust_env: bool = False,
     middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
-    access: Credentials | None = None,
+    access: error_replies.Credentials | None = None,
 ) -> aiohttp.ClientSession:
     """Make the aiohttp session of one channel; ``access`` may watch its connections.
 
@@ -115,7 +104,7 @@ def new_session(
 
     def open_socket(target: tuple[Any, ...]) -> socket.socket:
         family, kind, protocol, _, address = target
-        if isinstance(access, WatchesConnections) and proxy is None:
+        if isinstance(access, error_replies.WatchesConnections) and proxy is None:
             access.connects(str(address[0]))
         return socket.socket(family, kind, protocol)
 
@@ -149,8 +138,8 @@ class Web:
         session: aiohttp.ClientSession,
         headers: Mapping[str, str] | None = None,
         *,
-        access: Credentials | None = None,
-        pause: Pause = nullcontext,
+        access: error_replies.Credentials | None = None,
+        pause: error_replies.Pause = nullcontext,
     ) -> None:
         self.url = url
         """Where requests are sent; a redirect within the origin changes it."""
@@ -187,16 +176,24 @@ class Web:
         return self._admit_caller(self._access.begin(), method, headers, data, ask=ask)
 
     async def _admit_caller(
-        self, entry: RequestCredentials, method: str, headers: Mapping[str, str], data: bytes | None, *, ask: bool
+        self,
+        entry: error_replies.RequestCredentials,
+        method: str,
+        headers: Mapping[str, str],
+        data: bytes | None,
+        *,
+        ask: bool,
     ) -> aiohttp.ClientResponse:
         while True:
             response = await self._follow_redirects(method, headers, data, entry)
             entry.answered(response.headers)
-            if response.status not in REFUSING or not await self._let_in(entry, response, ask=ask):
+            if response.status not in error_replies.REFUSING or not await self._let_in(entry, response, ask=ask):
                 return response
             response.release()
 
-    async def _let_in(self, entry: RequestCredentials, response: aiohttp.ClientResponse, *, ask: bool) -> bool:
+    async def _let_in(
+        self, entry: error_replies.RequestCredentials, response: aiohttp.ClientResponse, *, ask: bool
+    ) -> bool:
         """Do what it takes to be let in, and tell whether to send the request again."""
         status = response.status
         lines = response.headers.getall("WWW-Authenticate", [])
@@ -208,28 +205,36 @@ class Web:
             again, why = False, error.message
         except AntiphonError as error:
             response.release()
-            raise HttpFailure(
-                UNUSABLE, f"{self.where} answered HTTP {status}, and no login was possible: {error}"
+            raise error_replies.HttpFailure(
+                error_replies.UNUSABLE, f"{self.where} answered HTTP {status}, and no login was possible: {error}"
             ) from None
         except BaseException:
             response.release()
             raise
         if why is not None:
             response.release()
-            raise HttpFailure.not_let_in(self.where, status, why)
+            raise error_replies.HttpFailure.not_let_in(self.where, status, why)
         return again
 
-    async def _credentials(self, entry: RequestCredentials, method: str, target: URL) -> Mapping[str, str]:
+    async def _credentials(
+        self, entry: error_replies.RequestCredentials, method: str, target: URL
+    ) -> Mapping[str, str]:
         try:
             return await entry.headers(method, str(target.with_user(None)))
         except Unauthorized as error:
-            raise HttpFailure.not_let_in(self.where, 401, error.message) from None
+            raise error_replies.HttpFailure.not_let_in(self.where, 401, error.message) from None
         except AntiphonError as error:
             # Stored logins that cannot be read, say: nothing was sent.
-            raise HttpFailure(UNUSABLE, f"no request was sent to {self.where}: {error}") from None
+            raise error_replies.HttpFailure(
+                error_replies.UNUSABLE, f"no request was sent to {self.where}: {error}"
+            ) from None
 
     async def _follow_redirects(
-        self, method: str, headers: Mapping[str, str], data: bytes | None, entry: RequestCredentials | None = None
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        data: bytes | None,
+        entry: error_replies.RequestCredentials | None = None,
     ) -> aiohttp.ClientResponse:
         target = self.url
         for _ in range(_MAX_REDIRECTS):
@@ -245,7 +250,9 @@ class Web:
             finally:
                 response.release()
             self.url = target
-        raise HttpFailure(UNUSABLE, f"{self.where} redirects more than {_MAX_REDIRECTS} times")
+        raise error_replies.HttpFailure(
+            error_replies.UNUSABLE, f"{self.where} redirects more than {_MAX_REDIRECTS} times"
+        )
 
     async def _once(
         self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None
@@ -268,14 +275,16 @@ class Web:
                 aiohttp.ClientHttpProxyError,
             ) as error:
                 if not are_used_up(error) or clock() >= until:
-                    raise HttpFailure(
-                        UNREACHABLE, f"cannot reach {show_address(url)}: {describe_error(error)}"
+                    raise error_replies.HttpFailure(
+                        error_replies.UNREACHABLE, f"cannot reach {show_address(url)}: {describe_error(error)}"
                     ) from None
             except aiohttp.InvalidURL:
-                raise HttpFailure(UNREACHABLE, f"cannot reach {show_address(url)}: no valid address") from None
+                raise error_replies.HttpFailure(
+                    error_replies.UNREACHABLE, f"cannot reach {show_address(url)}: no valid address"
+                ) from None
             except (aiohttp.ClientConnectionError, OSError, aiohttp.ClientError) as error:
-                raise HttpFailure(
-                    BROKEN, f"{show_address(url)} broke off before it answered: {describe_error(error)}"
+                raise error_replies.HttpFailure(
+                    error_replies.BROKEN, f"{show_address(url)} broke off before it answered: {describe_error(error)}"
                 ) from None
             await asyncio.sleep(PAUSE)
 
@@ -284,9 +293,9 @@ class Web:
         try:
             async with asyncio.timeout(_REFUSAL_TIMEOUT):
                 body = await read_body(response, _MAX_ERROR_BODY)
-        except (HttpFailure, TimeoutError):
+        except (error_replies.HttpFailure, TimeoutError):
             return b"", ""
-        return body, first_line(body, response.content_type)
+        return body, error_replies.first_line(body, response.content_type)
 
 
 async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
@@ -304,11 +313,13 @@ async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
             chunk = await content.readany()
             size += len(chunk)
             if size > limit:
-                raise HttpFailure(UNUSABLE, f"{show_address(response.url)} answered with more than {limit} bytes")
+                raise error_replies.HttpFailure(
+                    error_replies.UNUSABLE, f"{show_address(response.url)} answered with more than {limit} bytes"
+                )
             chunks.append(chunk)
     except (aiohttp.ClientError, OSError) as error:
-        raise HttpFailure(
-            BROKEN, f"{show_address(response.url)} broke off within its answer: {describe_error(error)}"
+        raise error_replies.HttpFailure(
+            error_replies.BROKEN, f"{show_address(response.url)} broke off within its answer: {describe_error(error)}"
         ) from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -353,12 +364,13 @@ def _find_redirect(response: aiohttp.ClientResponse, source: URL, *, safe: bool)
         target = source
     # 301 to 303 turn a POST into a GET in half of the world's software.
     if target == source or not (safe or response.status in (307, 308)):
-        raise HttpFailure(
-            UNUSABLE, f"{show_address(source)} answered HTTP {response.status}, a redirect that cannot be followed"
+        raise error_replies.HttpFailure(
+            error_replies.UNUSABLE,
+            f"{show_address(source)} answered HTTP {response.status}, a redirect that cannot be followed",
         )
     if not same_origin(target, source):
-        raise HttpFailure(
-            UNUSABLE,
+        raise error_replies.HttpFailure(
+            error_replies.UNUSABLE,
             f"{show_address(source)} redirects to another origin, {show_address(target)}: connect there "
             "if you trust it",
         )
