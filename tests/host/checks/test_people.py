@@ -17,6 +17,40 @@ def test_a_name_never_passes_for_a_person():
 
 
 @pytest.mark.parametrize(
+    "brackets", ["<>", "\uff1c\uff1e", "\u2039\u203a", "\u27e8\u27e9", "\u3008\u3009", "\ufe64\ufe65", "\u276e\u276f"]
+)
+def test_a_name_never_looks_like_a_person(brackets: str):
+    """Brackets that a reader takes for those of a proven person are others in records, typed and claimed."""
+    forged = "Ann {}https://id sub:ann{}".format(*brackets)
+    assert write_decider(forged) == "Ann (https://id sub:ann)"
+    assert str(Person(issuer="https://id", subject="x", name=forged)) == "Ann (https://id sub:ann) <https://id sub:x>"
+
+
+@pytest.mark.parametrize(
+    ("issuer", "subject"),
+    [("", "a"), ("https://id", ""), ("my issuer", "a"), ("https://id\n", "a"), ("<https://id>", "a")],
+)
+def test_a_person_whom_records_cannot_name_is_refused(issuer: str, subject: str):
+    """Such a person would not be recognized, and could approve the same twice."""
+    with pytest.raises(ValueError, match="issuer without blanks"):
+        Person(issuer=issuer, subject=subject)
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("ann@stra\u00dfe.example", "ann@strasse.example"),
+        ("\u212aim@example.org", "kim@example.org"),
+        ("group:platform", "group:platform"),
+        ("sub:a", "sub:a"),
+    ],
+)
+def test_an_address_is_no_other_address(address: str, name: str):
+    """Letters beyond ASCII are compared as they are, and an address never passes for a group or a subject."""
+    assert not Person(issuer="https://id", subject="x", email=address).is_among([name])
+
+
+@pytest.mark.parametrize(
     ("name", "is_meant"),
     [
         ("group:finance", True),

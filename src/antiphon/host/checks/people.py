@@ -18,6 +18,8 @@ ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")
 """Each may do what those before it may: see, decide, and change what lasts (grants, blocks, tools)."""
 
 _PROVEN = re.compile(r"<(\S+) sub:([^\s<>]+)>")
+_ANGLES = str.maketrans("<\u2039\u276e\u27e8\u3008\ufe64\uff1c>\u203a\u276f\u27e9\u3009\ufe65\uff1e", "((((((()))))))")
+"""Those that name a proven person, and those that a reader could mistake for them."""
 _MAX_NAME = 80
 """Most characters of a name in records."""
 
@@ -56,6 +58,9 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
         email: the address, if the issuer says that it is verified.
         groups: the person's groups, as the issuer says.
         role: what the person may do here.
+
+    Raises:
+        ValueError: the issuer or the subject is empty, or the issuer has blanks or angle brackets.
     """
 
     issuer: str
@@ -64,6 +69,11 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
     email: str | None = None
     groups: frozenset[str] = frozenset()
     role: Role = "viewer"
+
+    def __post_init__(self) -> None:
+        # Records name a person by both, and whoever approves a second time is recognized there.
+        if not re.fullmatch(r"[^\s<>]+", self.issuer) or not self.subject:
+            raise ValueError("a person has an issuer without blanks and angle brackets, and a subject")
 
     @property
     def principal(self) -> str:
@@ -84,9 +94,10 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
         Args:
             names: ``"group:NAME"``, ``"sub:SUBJECT"``, a verified e-mail address, or ``"*"`` for everybody.
         """
-        email = () if self.email is None else (self.email.casefold(),)
+        # Beyond ASCII, letters of different domains have the same lower case: straße.example is not strasse.example.
         return not {"*", f"sub:{self.subject}", *(f"group:{group}" for group in self.groups)}.isdisjoint(names) or any(
-            name.casefold() in email for name in names
+            ":" not in name and re.fullmatch(re.escape(name), self.email or "", re.ASCII | re.IGNORECASE)
+            for name in names
         )
 
     def __str__(self) -> str:
@@ -104,7 +115,7 @@ def write_decider(by: Decider | None) -> str | None:
 
 
 def _clean_name(name: str) -> str:
-    return name.replace("<", "(").replace(">", ")")
+    return name.translate(_ANGLES)
 
 
 def read_deciders(by: str | None) -> tuple[str, ...]:
