@@ -9,8 +9,10 @@ from urllib.parse import quote
 import msgspec
 import pytest
 from starlette.requests import Request
+from starlette.responses import Response
 
 from antiphon.host import MemoryStore, Queue
+from antiphon.host.config.settings import SignIn
 from antiphon.host.review.keymap import keys_on
 from antiphon.host.review.review import ToolItem
 from antiphon.web.page_guards import BrowserSession, PageAccess
@@ -124,3 +126,18 @@ def test_every_key_that_is_listed_does_something():
         for action in listed
         if f"  {action}: (" not in script and f'"{action}"' not in script and f"key('{action}')" not in templates
     ] == []
+
+
+def test_no_neighbouring_host_chooses_the_keys_of_an_encrypted_page():
+    """A subdomain can plant a cookie for the whole domain, but none with this prefix."""
+    settings = SignIn(
+        url="https://r.example.org", issuer="https://id.example.org", client_id="x", roles={"admin": ("*",)}
+    )
+    safe = Site(store, PageAccess(store, "one", settings=settings))
+    assert safe.find_chosen_keys(asked("antiphon-keys=approve%3Dd")) == (True, {})
+    response = Response()
+    safe.keep(response, asked(), "keys", "approve=d")
+    kept = response.headers["set-cookie"]
+    assert kept.startswith("__Host-antiphon-keys=")
+    assert "Secure" in kept
+    assert safe.find_chosen_keys(asked(kept.partition(";")[0])) == (True, {"approve": "d"})

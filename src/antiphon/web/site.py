@@ -145,13 +145,12 @@ class Site:
 
     def texts(self, request: Request) -> Texts:
         """Return the texts in the visitor's language."""
-        return load_texts(
-            choose_language(request.cookies.get("antiphon-language"), request.headers.get("accept-language", ""))
-        )
+        chosen = request.cookies.get(self._name_cookie("language"))
+        return load_texts(choose_language(chosen, request.headers.get("accept-language", "")))
 
     def theme(self, request: Request) -> str:
         """Return the theme that was chosen."""
-        chosen = request.cookies.get("antiphon-theme", "")
+        chosen = request.cookies.get(self._name_cookie("theme"), "")
         return chosen if chosen in THEMES else "auto"
 
     def named(self, request: Request) -> str:
@@ -159,11 +158,11 @@ class Site:
 
         Where cookies are not safe none counts, because the name is recorded.
         """
-        return "" if is_plain(request) else unquote(request.cookies.get("antiphon-name", ""))[:_NAME]
+        return "" if is_plain(request) else unquote(request.cookies.get(self._name_cookie("name"), ""))[:_NAME]
 
     def find_chosen_keys(self, request: Request) -> tuple[bool, dict[str, str]]:
         """Return whether keys of a single character work, and those that a person chose, by action."""
-        kept = dict(parse_qsl(unquote(request.cookies.get("antiphon-keys", ""))))
+        kept = dict(parse_qsl(unquote(request.cookies.get(self._name_cookie("keys"), ""))))
         return kept.pop("letters", "on") == "on", {name: key for name, key in kept.items() if len(key) == 1}
 
     def by(self, request: Request) -> Decider:
@@ -244,13 +243,17 @@ class Site:
     def keep(self, response: Response, request: Request, name: str, value: str, *, most: int = _NAME) -> None:
         """Store a setting in the browser, of at most so many characters."""
         response.set_cookie(
-            f"antiphon-{name}",
+            self._name_cookie(name),
             quote(value[:most]),
             max_age=365 * 24 * 3600,
             httponly=True,
             samesite="strict",
-            secure=request.url.scheme == "https",
+            secure=self.access.is_encrypted or request.url.scheme == "https",
         )
+
+    def _name_cookie(self, name: str) -> str:
+        # As for the session: a page of a neighbouring host could otherwise give a key another action.
+        return f"{'__Host-' if self.access.is_encrypted else ''}antiphon-{name}"
 
     def _words(self, request: Request) -> dict[str, object]:
         words, (letters, chosen) = self.texts(request), self.find_chosen_keys(request)
