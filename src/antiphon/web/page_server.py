@@ -46,11 +46,11 @@ from antiphon.machine.browser import has_browser
 from antiphon.machine.loopback import LOOPBACK, is_loopback
 from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits
 from antiphon.transports.http.server.shutdown import serve_embedded
-from antiphon.web import actions, entrance, record_pages, views
-from antiphon.web.entrance import leading_to
+from antiphon.web import actions, record_pages, sign_in_routes, views
 from antiphon.web.page_guards import COOKIE, Guards, PageAccess, form_of, is_plain, let_in, session_of
 from antiphon.web.page_texts import choose_language, load_texts
 from antiphon.web.render import JOINED, JOINED_AT, STATIC, load_first_view
+from antiphon.web.sign_in_routes import leading_to
 from antiphon.web.site import Site
 
 _GO_IN = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Antiphon</title>'
@@ -100,7 +100,7 @@ _DOING: dict[str, View] = {
     "/servers/block": actions.block_server,
     "/settings": actions.store_settings,
     "/settings/invite": actions.invite_browser,
-    "/sign-out": entrance.sign_out,
+    "/sign-out": sign_in_routes.sign_out,
 }
 _NEEDS: dict[str, Role] = {
     **dict.fromkeys(("/settings", "/sign-out"), "viewer"),
@@ -151,7 +151,7 @@ class ReviewPage:
             from antiphon.web.provider_sign_in import ProviderSignIn
 
             self.site.sign_in = ProviderSignIn(settings, os.environ, clock=clock)
-            routes += entrance.make_routes(self.site, self.site.sign_in)
+            routes += sign_in_routes.make_routes(self.site, self.site.sign_in)
         self.site_routes = [(route.path, route.methods or set[str]()) for route in routes if isinstance(route, Route)]
         """Each path with its methods."""
         # Lengths tell nobody anything: the page is served on this machine, or in plain.
