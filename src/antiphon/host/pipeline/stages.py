@@ -33,30 +33,8 @@ from antiphon.host.checks.validate import validate_request
 from antiphon.host.host_telemetry import watch_review
 from antiphon.host.pipeline.case import TOOL, Case, Desk, Reason
 from antiphon.host.providers.base import Provider, ProviderFailure, Usage, Warming
+from antiphon.host.review import review
 from antiphon.host.review.question import PENDING, CallLeft, CallTaken, Outcome
-from antiphon.host.review.review import (
-    MAX_TOLD,
-    Answer,
-    Approve,
-    Blocked,
-    Deferred,
-    Deny,
-    Edit,
-    EditCall,
-    ElicitItem,
-    Filled,
-    NoReviewer,
-    QueueReviewer,
-    Regenerate,
-    Reviewer,
-    ReviewItem,
-    ToolItem,
-    can_tell,
-    decider_of,
-    digest,
-    digest_item,
-    name_of,
-)
 from antiphon.host.store.base import BlockRow
 from antiphon.host.store.chain import Step
 from antiphon.machine.asyncio_tasks import end_tasks
@@ -163,7 +141,7 @@ async def without_secrets(case: Case, params: CreateMessageRequestParams) -> Cre
     except InvalidParams:
         # The masked text was needed for the request to be valid: an id, a name.
         raise case.refusal("secret") from None
-    case.note("redacted", "request", digest(clean))
+    case.note("redacted", "request", review.digest(clean))
     return clean
 
 
@@ -242,16 +220,16 @@ async def _save_rest(case: Case) -> None:
 
 
 async def decided(
-    case: Case, item: ReviewItem | ToolItem, admitted: Pass
-) -> Approve | Edit | EditCall | Answer | Regenerate:
+    case: Case, item: review.ReviewItem | review.ToolItem, admitted: Pass
+) -> review.Approve | review.Edit | review.EditCall | review.Answer | review.Regenerate:
     """Ask the reviewer. A refusal is raised, and ``CallTaken`` if the same call of a tool was decided elsewhere."""
     reviewer = _find_reviewer(case, item)
     try:
-        ask = partial(reviewer.confirm, item) if isinstance(item, ToolItem) else partial(reviewer.review, item)
+        ask = partial(reviewer.confirm, item) if isinstance(item, review.ToolItem) else partial(reviewer.review, item)
         decision = await _count_review(case, admitted, ask)
-    except Blocked:
+    except review.Blocked:
         raise case.withdrawal() from None
-    except NoReviewer as error:
+    except review.NoReviewer as error:
         raise _refuse_unanswered(case, error) from None
     except TimeoutError:
         raise case.refusal("expired") from None
@@ -259,69 +237,69 @@ async def decided(
         raise case.refusal("limit", str(reached)) from None
     except Exception as error:
         raise case.failure(f"the reviewer failed: {type(error).__name__}: {error}") from None
-    by = decider_of(decision)
+    by = review.decider_of(decision)
     if decision.ticket is not None:
         case.ticket = decision.ticket.id
         case.reviews.append(decision.ticket.id)
     step = "review" if item.result is None else "response"
     for name in decision.undone:
         case.note(step, f"undone:{name}", by=by)
-    if isinstance(decision, Deny):
+    if isinstance(decision, review.Deny):
         await _extend_denial(case, decision, by)
         raise _record_denial(case, step, item, decision)
-    case.note(step, name_of(decision), by=by)
+    case.note(step, review.name_of(decision), by=by)
     case.by_person = True
     # Meanwhile somebody may have blocked the server in another process, where this wait could not be ended.
     await refuse_blocked(case)
     return decision
 
 
-def _find_reviewer(case: Case, item: ReviewItem | ToolItem) -> Reviewer:
+def _find_reviewer(case: Case, item: review.ReviewItem | review.ToolItem) -> review.Reviewer:
     desk = case.desk
     if desk.reviewer is None or desk.headless:
         raise case.refusal("no-reviewer")
-    if isinstance(item, ToolItem) and item.demands and not isinstance(desk.reviewer, QueueReviewer):
+    if isinstance(item, review.ToolItem) and item.demands and not isinstance(desk.reviewer, review.QueueReviewer):
         raise case.refusal("no-reviewer", why="a rule leaves this to people who have signed in on the review page")
     return desk.reviewer
 
 
-def _refuse_unanswered(case: Case, error: NoReviewer) -> Exception:
+def _refuse_unanswered(case: Case, error: review.NoReviewer) -> Exception:
     if isinstance(error, CallTaken):
         return error
     if isinstance(error, CallLeft):
         return case.leave_call(error.id)
-    return case.refusal("deferred" if isinstance(error, Deferred) else "no-reviewer", why=str(error))
+    return case.refusal("deferred" if isinstance(error, review.Deferred) else "no-reviewer", why=str(error))
 
 
-def check_approval(case: Case, item: ReviewItem | ToolItem, decision: object) -> Approve:
+def check_approval(case: Case, item: review.ReviewItem | review.ToolItem, decision: object) -> review.Approve:
     """Return a decision that approves exactly what was asked for. Anything else is raised."""
-    if not isinstance(decision, Approve):
+    if not isinstance(decision, review.Approve):
         raise case.failure("the reviewer's decision is none of the choices")
-    if decision.digest != digest_item(item):
+    if decision.digest != review.digest_item(item):
         raise case.refusal("changed")
     return decision
 
 
-def _record_denial(case: Case, step: Step, item: ReviewItem | ToolItem, denial: Deny) -> Rejected:
+def _record_denial(case: Case, step: Step, item: review.ReviewItem | review.ToolItem, denial: review.Deny) -> Rejected:
     """Record a denial with its reason, and make its error: with the reason, if the person wants to tell it."""
     reason = denial.reason and mask_text(denial.reason)
     told = _choose_reason(item, denial)
-    case.note(step, name_of(denial), by=decider_of(denial), reason=reason, told=told)
+    case.note(step, review.name_of(denial), by=review.decider_of(denial), reason=reason, told=told)
     refusal = case.refusal("user")
     if reason:
         # For the caller of the tool, on this side: a note is not sent.
         refusal.add_note(f"denied: {reason}")
         if told:
-            refusal.data = {**refusal.data, "note": reason[:MAX_TOLD]}
+            refusal.data = {**refusal.data, "note": reason[: review.MAX_TOLD]}
     return refusal
 
 
-def _choose_reason(item: ReviewItem | ToolItem | ElicitItem, denial: Deny) -> bool | None:
+def _choose_reason(item: review.ReviewItem | review.ToolItem | review.ElicitItem, denial: review.Deny) -> bool | None:
     """Return whether the server can be sent the reason; ``None`` if the person does not want that."""
-    return can_tell(item) if denial.tell and denial.reason else None
+    return review.can_tell(item) if denial.tell and denial.reason else None
 
 
-async def fill_in_form(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResult:
+async def fill_in_form(case: Case, item: review.ElicitItem, admitted: Pass) -> ElicitResult:
     """Let the reviewer answer an elicitation, and check the answer."""
     desk = case.desk
     if desk.reviewer is None or desk.headless:
@@ -330,12 +308,12 @@ async def fill_in_form(case: Case, item: ElicitItem, admitted: Pass) -> ElicitRe
     try:
         reviewer = desk.reviewer
         given = await _count_review(case, admitted, lambda: reviewer.elicit(item))
-        result = given.result if isinstance(given, Filled) else given
+        result = given.result if isinstance(given, review.Filled) else given
         if isinstance(result, ElicitResult) and result.action == "accept" and item.params.mode == "form":
             check_content(fields_of(item.params), result.content or {})
-    except Blocked:
+    except review.Blocked:
         return case.decline("user" if case.desk.gate.is_stopped(case.origin) else "policy")
-    except (NoReviewer, TimeoutError, LimitReached) as error:
+    except (review.NoReviewer, TimeoutError, LimitReached) as error:
         return case.decline(next(reason for kind, reason in _UNANSWERED.items() if isinstance(error, kind)))
     except Exception as error:
         raise case.failure(f"the reviewer failed: {type(error).__name__}: {error}") from None
@@ -345,19 +323,23 @@ async def fill_in_form(case: Case, item: ElicitItem, admitted: Pass) -> ElicitRe
         case.reviews.append(ticket.id)
     for name in () if isinstance(given, ElicitResult) else given.undone:
         case.note("review", f"undone:{name}", by=by)
-    if isinstance(result, Deny):
+    if isinstance(result, review.Deny):
         await _extend_denial(case, result, by)
         reason = result.reason and mask_text(result.reason)
-        case.note("review", name_of(result), by=by, reason=reason, told=_choose_reason(item, result))
+        case.note("review", review.name_of(result), by=by, reason=reason, told=_choose_reason(item, result))
         return case.decline("user")
     if await case.desk.store.blocks(*case.origin.identities):
         return case.decline("policy")
     case.by_person = True
-    case.note("answered", result.action, digest(result), by=by, content=await case.content(result))
+    case.note("answered", result.action, review.digest(result), by=by, content=await case.content(result))
     return result
 
 
-_UNANSWERED: dict[type[Exception], Reason] = {NoReviewer: "no-reviewer", TimeoutError: "expired", LimitReached: "limit"}
+_UNANSWERED: dict[type[Exception], Reason] = {
+    review.NoReviewer: "no-reviewer",
+    TimeoutError: "expired",
+    LimitReached: "limit",
+}
 
 
 def no_wider(
@@ -402,7 +384,7 @@ async def wait_within(seconds: float | None, waiting: Awaitable[T]) -> T:
         return await waiting
 
 
-async def _extend_denial(case: Case, denial: Deny, by: str | None) -> None:
+async def _extend_denial(case: Case, denial: review.Deny, by: str | None) -> None:
     """Carry out what a denial says about further asks."""
     origin = case.origin
     if denial.reach == "call":
@@ -415,13 +397,13 @@ async def _extend_denial(case: Case, denial: Deny, by: str | None) -> None:
         case.desk.waiting.end(origin, "server")
 
 
-async def _count_review(case: Case, admitted: Pass, review: Callable[[], Awaitable[T]]) -> T:
+async def _count_review(case: Case, admitted: Pass, ask: Callable[[], Awaitable[T]]) -> T:
     gate = case.desk.gate
     gate.begin_review(admitted)
     try:
         # A queue polls the store while a person thinks. This must not use up the time the call has for the store.
         with count_time(None):
-            return await watch_review(case.desk.waiting.put(case.origin, case.expires_in, review()))
+            return await watch_review(case.desk.waiting.put(case.origin, case.expires_in, ask()))
     finally:
         gate.end_review(admitted)
 
@@ -501,7 +483,7 @@ async def _pass_by_rules(
             examined = structs.replace(examined, masked=fit_for_model(examined.masked, examined.most))
         refused = examined.list_forms("refuse")
         if refused:
-            case.note("response", "refuse", digest(result), reason=refused)
+            case.note("response", "refuse", review.digest(result), reason=refused)
             passed = _withhold_result(refused)
         elif examined.list_forms("ask"):
             passed = await _ask_about_result(case, params, examined)
@@ -513,7 +495,7 @@ async def _pass_by_rules(
         note = refusal_of(error, "note")
         passed = _withhold_result(f"{error.message}: {note}" if note else error.message)
     try:
-        case.note("answered", "result", digest(passed), content=await case.content(passed))
+        case.note("answered", "result", review.digest(passed), content=await case.content(passed))
     finally:
         await case.close()
     return passed
@@ -528,7 +510,7 @@ async def _ask_about_result(case: Case, params: CallToolRequestParams, examined:
         expires_in = min((each for each in seconds if each is not None), default=None)
         case.origin = structs.replace(case.origin, patience=expires_in)
         await case.save()
-        item = ToolItem(
+        item = review.ToolItem(
             origin=case.origin,
             params=params,
             result=examined.masked,
@@ -541,7 +523,7 @@ async def _ask_about_result(case: Case, params: CallToolRequestParams, examined:
         PENDING.reset(before)
         case.desk.gate.leave(entered)
     await case.finish()
-    if isinstance(decision, Answer):
+    if isinstance(decision, review.Answer):
         words = decision.result if isinstance(decision.result, str) else decision.result.text
         return CallToolResult(content=[TextContent(text=words)], is_error=True)
     check_approval(case, item, decision)

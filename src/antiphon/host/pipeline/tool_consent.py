@@ -24,22 +24,12 @@ from antiphon.host.checks.policy_rules import Verdict, decide
 from antiphon.host.checks.risk import make_flow_risk, make_redefined_risk, risks_of
 from antiphon.host.pipeline.case import TOOL, Case, Desk
 from antiphon.host.pipeline.stages import admit_ask, check_approval, conclude_ask, decided
+from antiphon.host.review import review
 from antiphon.host.review.decisions import arguments_of, check_arguments
 from antiphon.host.review.definitions import row_of
 from antiphon.host.review.given_grants import Grant
 from antiphon.host.review.question import PENDING, READ, CallTaken, PendingCall, fingerprint_call, hash_owner
 from antiphon.host.review.queue import LATER
-from antiphon.host.review.review import (
-    Answer,
-    Approve,
-    Choice,
-    Edit,
-    EditCall,
-    Regenerate,
-    ToolItem,
-    decider_of,
-    digest,
-)
 from antiphon.host.store.base import Change, DefinitionRow, PendingCallRow, Standing, Store, Supposed
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import decode_wire, encode_value
@@ -61,11 +51,11 @@ SAVING = 5.0
 _log = logging.getLogger("antiphon.host")
 
 
-def begin_call(case: Case, params: CallToolRequestParams, review: str) -> PendingCallRow:
+def begin_call(case: Case, params: CallToolRequestParams, ticket: str) -> PendingCallRow:
     """Describe a call that is sent now because of a decision; to be stored in the same transaction."""
     now = time.time()
     return PendingCallRow(
-        id=review,
+        id=ticket,
         fingerprint=fingerprint_call(params, case.origin),
         owner=hash_owner(case.origin.principal),
         until=now + UNKNOWN_KEPT,
@@ -144,16 +134,16 @@ async def find_call(
 
     ``identity``: that of the tool's server; ``name``: the server's own name of the tool.
     """
-    row, review = await store.pending_call(id=id), await store.review(id)
+    row, asked = await store.pending_call(id=id), await store.review(id)
     if row is not None and not row.sent:
         # It may have been asked about twice, and sent by the other decision.
         row = await store.pending_call(fingerprint=row.fingerprint) or row
-    if (row is not None and row.owner != hash_owner(principal)) or (review is not None and review.identity != identity):
+    if (row is not None and row.owner != hash_owner(principal)) or (asked is not None and asked.identity != identity):
         return None
     if row is not None and row.sent and (row.body is not None or row.host is None):
         return _describe_outcome(row)
     try:
-        item = None if review is None or review.item is None else decode_wire(review.item.encode(), ToolItem)
+        item = None if asked is None or asked.item is None else decode_wire(asked.item.encode(), review.ToolItem)
     except DecodeError:
         return None
     if item is None or item.params.name != name or item.origin.principal != principal:
@@ -163,7 +153,7 @@ async def find_call(
 
 EDIT_NOTE = "A person changed the arguments of this call before it ran: {names}."
 """What the model is told about a changed call, by default."""
-_CHOICES: frozenset[Choice] = frozenset({"approve", "edit", "answer", "deny", "grant"})
+_CHOICES: frozenset[review.Choice] = frozenset({"approve", "edit", "answer", "deny", "grant"})
 
 
 async def confirm_tool(desk: Desk, params: CallToolRequestParams, origin: Origin) -> ChangedCall | None:
@@ -192,7 +182,7 @@ async def confirm_tool(desk: Desk, params: CallToolRequestParams, origin: Origin
 async def _run_consent(case: Case, params: CallToolRequestParams) -> ChangedCall | None:
     desk = case.desk
     # One hash for all records of the call: the params cannot change.
-    hashed = digest(params)
+    hashed = review.digest(params)
     if await _allow_by_rule(case, params, hashed):
         return None
     shown = await _compare_definition(case, params)
@@ -218,9 +208,9 @@ async def _run_consent(case: Case, params: CallToolRequestParams) -> ChangedCall
     elif changed is None:
         case.note("answered", "confirmed", hashed)
     elif changed.params is not None:
-        case.note("answered", "changed", digest(changed.params), content=await case.content(changed.params))
+        case.note("answered", "changed", review.digest(changed.params), content=await case.content(changed.params))
     elif changed.result is not None:
-        case.note("answered", "in-person", digest(changed.result), content=await case.content(changed.result))
+        case.note("answered", "in-person", review.digest(changed.result), content=await case.content(changed.result))
     return changed
 
 
@@ -347,9 +337,9 @@ async def _review_call(
         return await _repeat_call(case, params, pending, is_taken=True)
     changed = await _decide_replacement(case, item, decision)
     _check_policy_again(case, item, changed, shown)
-    by = decider_of(decision)
+    by = review.decider_of(decision)
     ticket, case.ticket = case.ticket, None
-    chosen = decision.labels if isinstance(decision, Approve) and item.labels is not None else None
+    chosen = decision.labels if isinstance(decision, review.Approve) and item.labels is not None else None
     if chosen is not None:
         case.note_tool(" ".join(chosen), is_known=True)
     define = (
@@ -372,13 +362,15 @@ async def _review_call(
         pending.begun = begin
         if changed is None or changed.params is not None:
             pending.approve(params if changed is None or changed.params is None else changed.params, case.origin, by)
-    if isinstance(decision, Approve) and decision.scope != "once":
+    if isinstance(decision, review.Approve) and decision.scope != "once":
         grant = Grant.give(params, case.origin, decision.scope, decision.terms)
         await case.desk.grants.add(structs.replace(grant, when=decision.when))
     return changed
 
 
-async def _make_item(case: Case, params: CallToolRequestParams, shown: _DefinitionPair, verdict: Verdict) -> ToolItem:
+async def _make_item(
+    case: Case, params: CallToolRequestParams, shown: _DefinitionPair, verdict: Verdict
+) -> review.ToolItem:
     """Make what a person is shown of a call."""
     await case.save()
     seen, read = case.origin, READ.get()
@@ -392,7 +384,7 @@ async def _make_item(case: Case, params: CallToolRequestParams, shown: _Definiti
     flowed = frozenset[Label]() if case.situation is None else case.situation.flowed
     if verdict.reason == "flow":
         risks = (make_flow_risk(flowed), *risks)
-    return ToolItem(
+    return review.ToolItem(
         origin=case.origin,
         params=params,
         choices=_CHOICES - {"grant"} if verdict.is_exact else _CHOICES,
@@ -415,7 +407,7 @@ def cut_text(data: bytes) -> tuple[str, int]:
     return text, len(data) - len(text.encode())
 
 
-def _check_policy_again(case: Case, item: ToolItem, changed: ChangedCall | None, shown: _DefinitionPair) -> None:
+def _check_policy_again(case: Case, item: review.ToolItem, changed: ChangedCall | None, shown: _DefinitionPair) -> None:
     """Let the policy have the last word: about an edited call, and about what has happened while the person thought.
 
     Raises:
@@ -445,22 +437,20 @@ async def _carry_out(case: Case, change: Change, pending: PendingCall | None) ->
         raise
 
 
-async def _decide_replacement(
-    case: Case, item: ToolItem, decision: Approve | Edit | EditCall | Answer | Regenerate
-) -> ChangedCall | None:
+async def _decide_replacement(case: Case, item: review.ToolItem, decision: review.Decision) -> ChangedCall | None:
     """Return what is to happen in place of the call as it was asked for; ``None`` if that was approved.
 
     Raises:
         Rejected: what was approved is not what was asked for.
         InternalError: the decision is none of the choices, or its arguments do not fit.
     """
-    if isinstance(decision, Answer):
+    if isinstance(decision, review.Answer):
         words = decision.result if isinstance(decision.result, str) else decision.result.text
         # Words do not fit an output schema, and only an error needs no structured content.
         has_schema = item.origin.tool is not None and item.origin.tool.output_schema is not None
         return ChangedCall(result=CallToolResult(content=[TextContent(text=words)], is_error=has_schema))
-    if isinstance(decision, EditCall):
-        if decision.digest != digest(decision.params):
+    if isinstance(decision, review.EditCall):
+        if decision.digest != review.digest(decision.params):
             raise case.refusal("changed")
         try:
             await check_arguments(item, decision.params)
