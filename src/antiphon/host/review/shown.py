@@ -17,21 +17,10 @@ from antiphon.host.checks.form_fields import Field, fields_of
 from antiphon.host.checks.message_parts import PlacedBlock, message_blocks, more_of
 from antiphon.host.checks.risk import Risk, has_spots, list_spots
 from antiphon.host.models.selection import Selection, read_selection
+from antiphon.host.review import review
 from antiphon.host.review.definitions import changes_of
 from antiphon.host.review.diff import DiffLine, compact, compare_requests, format_json
 from antiphon.host.review.question import AnyItem, Question
-from antiphon.host.review.review import (
-    ElicitItem,
-    ReviewItem,
-    Scope,
-    ToolItem,
-    can_tell,
-    digest,
-    digest_item,
-    hash_of,
-    name_of,
-    scopes_of,
-)
 from antiphon.host.review.summary import Who, host_of, who_of
 from antiphon.host.store.base import ReviewKind
 from antiphon.wire import content
@@ -69,7 +58,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     hash: str
     """Hash of all that is shown; a decision names it."""
-    scopes: tuple[Scope, ...] = ()
+    scopes: tuple[review.Scope, ...] = ()
     """The scopes of a grant that can apply."""
     can_tell: bool = False
     """Whether the reason of a refusal can be sent to the server."""
@@ -80,7 +69,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     answer_text: str = ""
     changes: tuple[DiffLine, ...] | None = ()
     facts: tuple[tuple[str, str], ...] = ()
-    item: ReviewItem | None = None
+    item: review.ReviewItem | None = None
     read: str = ""
     """The text that waits to be handed over."""
     left_out: int = 0
@@ -120,10 +109,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 def shape_of(question: Question) -> str | None:
     """Return what requests must have in common to be approved together: server, system prompt and tools."""
     item = question.item
-    if not isinstance(item, ReviewItem) or item.result is not None or "approve" not in item.choices:
+    if not isinstance(item, review.ReviewItem) or item.result is not None or "approve" not in item.choices:
         return None
     alike = msgspec.structs.replace(item.params, messages=(), max_tokens=0, metadata=None, temperature=None)
-    return f"{question.identity}:{digest(alike)}"
+    return f"{question.identity}:{review.digest(alike)}"
 
 
 def collect_shown(question: Question) -> Shown | None:
@@ -143,14 +132,14 @@ def _show_item(question: Question, item: AnyItem) -> Shown:
         who=who_of(item.origin),
         risks=item.risks,
         raw=format_json(item.params),
-        digest=digest(item.params),
+        digest=review.digest(item.params),
         hash=question.hash,
-        scopes=scopes_of(item.origin),
-        can_tell=can_tell(item),
+        scopes=review.scopes_of(item.origin),
+        can_tell=review.can_tell(item),
     )
-    if isinstance(item, ElicitItem):
+    if isinstance(item, review.ElicitItem):
         return _show_form(shown, item)
-    return _show_tool(shown, item) if isinstance(item, ToolItem) else _show_sampling(shown, item)
+    return _show_tool(shown, item) if isinstance(item, review.ToolItem) else _show_sampling(shown, item)
 
 
 def show_item(item: AnyItem, kind: ReviewKind) -> Shown:
@@ -165,18 +154,18 @@ def show_item(item: AnyItem, kind: ReviewKind) -> Shown:
         state="pending",
         waited_for=True,
         item=item,
-        hash=hash_of(item),
+        hash=review.hash_of(item),
     )
     return _show_item(question, item)
 
 
-def _show_tool(shown: Shown, item: ToolItem) -> Shown:
+def _show_tool(shown: Shown, item: review.ToolItem) -> Shown:
     said = item.origin.tool
     changes = () if item.allowed is None else changes_of(item.allowed, said)
     return msgspec.structs.replace(
         shown,
         choices=item.choices,
-        digest=digest_item(item),
+        digest=review.digest_item(item),
         labels=item.labels,
         tool_result="" if item.result is None else format_json(item.result),
         message=item.params.name,
@@ -196,7 +185,7 @@ def _members(value: object) -> dict[str, object]:
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
-def _table(item: ToolItem) -> tuple[Argument, ...]:
+def _table(item: review.ToolItem) -> tuple[Argument, ...]:
     body = encode_value(item.params.arguments or {})
     if len(body) > _TABLE:
         return ()
@@ -224,7 +213,7 @@ def _format_value(value: object) -> str:
     return value if isinstance(value, str) else format_json(value)
 
 
-def _show_sampling(shown: Shown, item: ReviewItem) -> Shown:
+def _show_sampling(shown: Shown, item: review.ReviewItem) -> Shown:
     result, params = item.result, item.params
     differing = compare_requests(item.received, params)
     numbers = count()
@@ -247,14 +236,14 @@ def _show_sampling(shown: Shown, item: ReviewItem) -> Shown:
     numbers = count()
     return msgspec.structs.replace(
         shown,
-        digest=digest(result),
+        digest=review.digest(result),
         raw=format_json(result),
         answer=turn_of(result, numbers, "", item.risks),
         answer_text=result.text,
     )
 
 
-def _show_form(shown: Shown, item: ElicitItem) -> Shown:
+def _show_form(shown: Shown, item: review.ElicitItem) -> Shown:
     url = item.params.url
     return msgspec.structs.replace(
         shown,
@@ -266,7 +255,7 @@ def _show_form(shown: Shown, item: ElicitItem) -> Shown:
     )
 
 
-def _list_fields(item: ElicitItem) -> tuple[Field, ...]:
+def _list_fields(item: review.ElicitItem) -> tuple[Field, ...]:
     try:
         return tuple(fields_of(item.params))
     except InvalidParams:
@@ -284,7 +273,7 @@ def _describe_decision(question: Question) -> str:
     decision = question.decision
     if decision is None:
         return ""
-    return getattr(decision, "action", "") or name_of(decision).partition(":")[0]
+    return getattr(decision, "action", "") or review.name_of(decision).partition(":")[0]
 
 
 class MessagePart(msgspec.Struct, frozen=True, kw_only=True):
