@@ -20,26 +20,14 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from antiphon.errors import AntiphonError, PeerError, Rejected
 from antiphon.host.checks.people import write_decider
 from antiphon.host.own_request import Asker, make_person_origin
-from antiphon.host.review import review
+from antiphon.host.review import decisions, review
 from antiphon.host.review.deciders import NotAllowed
-from antiphon.host.review.decisions import (
-    DecisionForm,
-    InvalidInput,
-    call_with_edits,
-    read_answer,
-    read_approval,
-    read_denial,
-    read_edit,
-    read_edited_request,
-    read_filled_form,
-)
 from antiphon.host.review.diff import compare_requests
 from antiphon.host.review.given_grants import approve_covered, find_covered
-from antiphon.host.review.history import AskHistory
+from antiphon.host.review.history import AskHistory, show_kept
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch
-from antiphon.host.review.review import ReviewItem
-from antiphon.host.review.shown import Shown, collect_shown, show_item
+from antiphon.host.review.shown import Shown, collect_shown
 from antiphon.host.review.summary import arrange_rows, groups_of
 from antiphon.host.store.ask_rows import Sought
 from antiphon.machine.asyncio_tasks import end_tasks
@@ -75,7 +63,7 @@ def _reporting(act: Act) -> Act:
             return site.problem(request, 409, "problem.late", state=site.texts(request)(f"state.{question.state}"))
         except Mismatch as mismatch:
             return _report_mismatch(site, request, mismatch)
-        except InvalidInput as refused:
+        except decisions.InvalidInput as refused:
             return site.refuse_input(request, refused)
 
     return carry_out
@@ -93,22 +81,22 @@ async def decide_question(site: Site, request: Request) -> Response:
     action: str = request.path_params["action"]
     if action not in _ACTIONS:
         return site.problem(request, 404, "problem.form")
-    form = DecisionForm(form_of(request))
+    form = decisions.DecisionForm(form_of(request))
     found = await site.queue.get(request.path_params["id"])
     if action == "edit" and isinstance(found.item, review.ToolItem) and found.state == "pending":
-        decision = await call_with_edits(form, found.item)
+        decision = await decisions.call_with_edits(form, found.item)
     else:
         decision = _make_decision(found, action, form, site.clock())
     if not _is_refusal(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
-        raise InvalidInput("problem.soon")
-    decisions, also = {found.id: decision}, await _find_also(site, found, decision, form)
+        raise decisions.InvalidInput("problem.soon")
+    made, also = {found.id: decision}, await _find_also(site, found, decision, form)
     if isinstance(decision, review.Approve) and also:
-        decisions = {**approve_covered(found, decision, also)}
+        made = {**approve_covered(found, decision, also)}
     hashes = {found.id: form("hash"), **{each.id: each.hash for each in also}}
-    await site.queue.decide_all(decisions, hashes, by=site.by(request))
+    await site.queue.decide_all(made, hashes, by=site.by(request))
     # The page's script chooses the next question itself.
     then = "/" if wants_data(request) else await _find_next_place(site, found, Sifting.of(request.query_params))
-    before = [found, *(each for each in also if each.id in decisions)]
+    before = [found, *(each for each in also if each.id in made)]
     done = decision.action if isinstance(decision, ElicitResult) else action
     if (await site.queue.get(found.id)).state == "pending":
         done = "first"
@@ -124,8 +112,8 @@ async def preview_edit(site: Site, request: Request) -> Response:
     if not isinstance(found.item, review.ReviewItem):
         raise AlreadyDecided(found)
     fields = [(name, value) for name, value in form_of(request) if name not in _SEAL]
-    form = DecisionForm(fields)
-    params = read_edited_request(form, found.item.params)
+    form = decisions.DecisionForm(fields)
+    params = decisions.read_edited_request(form, found.item.params)
     return site.html(
         request,
         "parts/preview.html" if request.headers.get("x-part") else "preview.html",
@@ -141,7 +129,7 @@ async def preview_edit(site: Site, request: Request) -> Response:
 @_reporting
 async def undo_decision(site: Site, request: Request) -> Response:
     """Take back a permission that has not taken effect yet."""
-    named = [each.partition(" ") for each in DecisionForm(form_of(request)).all("of")]
+    named = [each.partition(" ") for each in decisions.DecisionForm(form_of(request)).all("of")]
     late = 0
     for id, _, decided in named:
         # A decision that somebody has made since then stays. Where another tab was faster, the request waits again.
@@ -152,7 +140,7 @@ async def undo_decision(site: Site, request: Request) -> Response:
         late += (await site.queue.get(id)).state != "pending"
     await site.read_outcomes(request)
     if late == len(named):
-        raise InvalidInput("undo.late")
+        raise decisions.InvalidInput("undo.late")
     return site.done(request, "undo.some" if late else "undo.done", then=f"/review/{named[0][0]}")
 
 
@@ -161,7 +149,7 @@ async def store_draft(site: Site, request: Request) -> Response:
     """Store what was typed about a question, or delete it."""
     id: str = request.path_params["id"]
     fields = [(name, value) for name, value in form_of(request) if name not in (*_SEAL, "of")]
-    of = DecisionForm(form_of(request))("of")
+    of = decisions.DecisionForm(form_of(request))("of")
     kept = [(name, value) for name, value in await site.queue.draft(id) or () if part_of(name) != of]
     if ("discard", "1") not in fields:
         kept += [(f"{of}:{name}" if of else name, value) for name, value in fields]
@@ -172,21 +160,21 @@ async def store_draft(site: Site, request: Request) -> Response:
 @_reporting
 async def approve_together(site: Site, request: Request) -> Response:
     """Approve several similar requests, all or none."""
-    form = DecisionForm(form_of(request))
+    form = decisions.DecisionForm(form_of(request))
     ids = form.all("id")
     pending = await site.pending()
     first = next((question for question in pending if question.id in ids), None)
     if first is None:
-        raise InvalidInput("problem.none")
+        raise decisions.InvalidInput("problem.none")
     alike = {question.id for question in find_similar(first, pending)}
     if not alike.issuperset(ids):
         # It is over, or not similar: the form was not shown for it.
-        raise InvalidInput("problem.unlike")
+        raise decisions.InvalidInput("problem.unlike")
     if any(site.too_soon(request, f"{id}:{form(f'hash-{id}')}", form(f"shown-{id}")) for id in ids):
-        raise InvalidInput("problem.soon")
+        raise decisions.InvalidInput("problem.soon")
     now = site.clock()
     chosen: dict[str, review.Decision | ElicitResult] = {
-        id: read_approval(DecisionForm([("digest", form(f"digest-{id}"))]), now) for id in ids
+        id: decisions.read_approval(decisions.DecisionForm([("digest", form(f"digest-{id}"))]), now) for id in ids
     }
     hashes = {id: form(f"hash-{id}") for id in ids}
     await site.queue.decide_all(chosen, hashes, by=site.by(request))
@@ -196,12 +184,12 @@ async def approve_together(site: Site, request: Request) -> Response:
 @_reporting
 async def deny_several(site: Site, request: Request) -> Response:
     """Deny the selected questions with one reason, all or none."""
-    form = DecisionForm(form_of(request))
+    form = decisions.DecisionForm(form_of(request))
     hashes = {id: hash for id, _, hash in (each.partition(" ") for each in form.all("ask"))}
     if not hashes:
-        raise InvalidInput("mark.none")
+        raise decisions.InvalidInput("mark.none")
     before = [await site.queue.get(id) for id in hashes]
-    refusal = read_denial(DecisionForm([("reason", form("reason"))]))
+    refusal = decisions.read_denial(decisions.DecisionForm([("reason", form("reason"))]))
     await site.queue.decide_all(dict.fromkeys(hashes, refusal), hashes, by=site.by(request))
     return await site.decided(request, before, "done.several")
 
@@ -215,7 +203,7 @@ async def revoke_grant(site: Site, request: Request) -> Response:
 
 async def block_server(site: Site, request: Request) -> Response:
     """Block a server, and withdraw what waits from it."""
-    identity = DecisionForm(form_of(request))("identity")
+    identity = decisions.DecisionForm(form_of(request))("identity")
     names = await server_names(site, [identity])
     if identity not in names:
         return site.problem(request, 404, "problem.gone")
@@ -225,14 +213,14 @@ async def block_server(site: Site, request: Request) -> Response:
 
 async def unblock_server(site: Site, request: Request) -> Response:
     """Unblock a server."""
-    if not await site.store.unblock(DecisionForm(form_of(request))("identity")):
+    if not await site.store.unblock(decisions.DecisionForm(form_of(request))("identity")):
         return site.problem(request, 404, "problem.no_grant")
     return site.done(request, "done.unblock", then="/grants")
 
 
 async def switch_tool(site: Site, request: Request) -> Response:
     """Switch a tool of a server behind the gateway on or off."""
-    form = DecisionForm(form_of(request))
+    form = decisions.DecisionForm(form_of(request))
     found = () if site.servers is None else site.servers.upstreams
     offered = (each for server in found if server.identity == form("identity") for each in server.tools)
     if site.servers is None or form("tool") not in (each.tool.name for each in offered):
@@ -244,7 +232,7 @@ async def switch_tool(site: Site, request: Request) -> Response:
 
 async def store_settings(site: Site, request: Request) -> Response:
     """Store language, theme and name in the browser."""
-    form = DecisionForm(form_of(request))
+    form = decisions.DecisionForm(form_of(request))
     language, theme = form("language"), form("theme")
     if language not in LANGUAGES or theme not in THEMES:
         return site.problem(request, 422, "problem.form")
@@ -266,11 +254,11 @@ async def invite_browser(site: Site, request: Request) -> Response:
     address = f"{request.base_url}open?token={site.access.issue()}"
     if wants_data(request):
         return site.done(request, "done.invite", address=address)
-    return show_settings(site, request, address=address)
+    return await show_settings(site, request, address=address)
 
 
 async def _find_also(
-    site: Site, found: Question, decision: review.Decision | ElicitResult, form: DecisionForm
+    site: Site, found: Question, decision: review.Decision | ElicitResult, form: decisions.DecisionForm
 ) -> list[Question]:
     """Return what waits and is covered by the grant that is given, of those that the form has counted."""
     named = set(form.all("also"))
@@ -280,25 +268,27 @@ async def _find_also(
     return [each for each in covered if f"{each.id} {each.hash}" in named]
 
 
-def _make_decision(question: Question, action: str, form: DecisionForm, now: float) -> review.Decision | ElicitResult:
+def _make_decision(
+    question: Question, action: str, form: decisions.DecisionForm, now: float
+) -> review.Decision | ElicitResult:
     item = question.item
     if item is None or question.state != "pending":
         raise AlreadyDecided(question)
     if isinstance(item, review.ElicitItem):
-        return read_denial(form) if action == "deny" else read_filled_form(form, item)
+        return decisions.read_denial(form) if action == "deny" else decisions.read_filled_form(form, item)
     match action:
         case "approve":
-            return read_approval(form, now, review.usual_terms(item))
+            return decisions.read_approval(form, now, review.usual_terms(item))
         case "edit" if isinstance(item, review.ReviewItem):
-            return read_edit(form, item)
+            return decisions.read_edit(form, item)
         case "regenerate":
             return review.Regenerate(model=form("model") or None)
         case "answer":
-            return read_answer(form)
+            return decisions.read_answer(form)
         case "deny":
-            return read_denial(form)
+            return decisions.read_denial(form)
         case _:
-            raise InvalidInput("problem.form")
+            raise decisions.InvalidInput("problem.form")
 
 
 def _is_refusal(decision: review.Decision | ElicitResult) -> bool:
@@ -338,7 +328,7 @@ async def show_kept_request(site: Site, request: Request) -> Response:
 
 async def ask_again(site: Site, request: Request) -> Response:
     """Have the edited request answered, and redirect to the answer."""
-    form = DecisionForm(form_of(request))
+    form = decisions.DecisionForm(form_of(request))
     id = form("id")
     if not id.isalnum() or len(id) > _LONGEST_ID:
         return site.problem(request, 422, "problem.form")
@@ -351,8 +341,8 @@ async def ask_again(site: Site, request: Request) -> Response:
             return site.problem(request, 429, "again.full")
         shown, asker = found
         try:
-            params = read_edited_request(form, _get_params(shown))
-        except InvalidInput as refused:
+            params = decisions.read_edited_request(form, _get_params(shown))
+        except decisions.InvalidInput as refused:
             return site.refuse_input(request, refused)
         model = form("model")
         own = OwnRequest(id, told.row.seq, params, model)
@@ -419,15 +409,7 @@ def _collect_shown(own: OwnRequest) -> Shown | None:
     """Collect what is shown of an answer; ``None`` if there is none."""
     if own.answer is None:
         return None
-    item = ReviewItem(
-        origin=make_person_origin(),
-        params=own.params,
-        received=own.params,
-        provider="",
-        choices=frozenset(),
-        result=own.answer.result,
-    )
-    return show_item(item, "response")
+    return show_kept(make_person_origin(), own.params, own.params, own.answer.result)
 
 
 def _get_params(shown: Shown) -> CreateMessageRequestParams:

@@ -48,7 +48,6 @@ from antiphon.transports.http.server.connections import BoundedConnection, Conne
 from antiphon.transports.http.server.shutdown import serve_embedded
 from antiphon.web import actions, record_pages, sign_in_routes, views
 from antiphon.web.page_guards import COOKIE, Guards, PageAccess, form_of, is_plain, let_in, session_of
-from antiphon.web.page_texts import choose_language, load_texts
 from antiphon.web.render import JOINED, JOINED_AT, STATIC, load_first_view
 from antiphon.web.sign_in_routes import leading_to
 from antiphon.web.site import Site
@@ -83,7 +82,7 @@ _LOOKING: dict[str, View] = {
     "/servers/{identity}": record_pages.show_server,
     "/servers/{identity}/skill": record_pages.show_skill,
     "/servers/{identity}/skill/text": record_pages.show_skill_text,
-    "/settings": record_pages.show_browser_settings,
+    "/settings": record_pages.show_settings,
 }
 _DOING: dict[str, View] = {
     "/review/{id}/preview": actions.preview_edit,
@@ -164,7 +163,13 @@ class ReviewPage:
 
     async def _show_view(self, view: View, request: Request) -> Response:
         """Show a view; to a browser without a session, the script that sends it."""
-        return await view(self.site, request) if session_of(request) else self.site.doorway(request)
+        try:
+            return await view(self.site, request) if session_of(request) else self.site.doorway(request)
+        except LookupError as error:
+            # A ``KeyError`` is a mistake of ours; ``Queue.get`` raises the class itself.
+            if type(error) is not LookupError:
+                raise
+            return self.site.gone(request)
 
     async def _carry_out(self, path: str, view: View, request: Request) -> Response:
         """Carry out an action, if the person has the role for it."""
@@ -184,8 +189,7 @@ class ReviewPage:
         if secret is None:
             if session_of(request) is not None:
                 return _lead_to_queue(request)
-            words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
-            return PlainTextResponse(f"{words('denied.token')}\n", 403)
+            return PlainTextResponse(f"{self.site.texts(request)('denied.token')}\n", 403)
         # Only to a person's own navigation: whatever else fetches the address is not shown what waits.
         opens = request.headers.get("sec-fetch-dest") == "document" and _begins_here(request)
         entered = let_in(request, self.access.session(secret), "/")
@@ -198,8 +202,7 @@ class ReviewPage:
         token = next((value for name, value in form_of(request) if name == "token"), "")
         secret = await self.access.redeem(token) if is_plain(request) else None
         if secret is None:
-            words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
-            return JSONResponse({"problem": words("denied.token")}, 403)
+            return JSONResponse({"problem": self.site.texts(request)("denied.token")}, 403)
         return JSONResponse({"session": secret})
 
     async def _alive(self, request: Request) -> Response:

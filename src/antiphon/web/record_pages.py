@@ -57,20 +57,8 @@ async def show_spending(site: Site, request: Request) -> Response:
     """Show what was spent by day, server and model, the use of budgets, and reservations."""
     await site.gather()
     spent = await figures(site.store, site.audit, site.clock())
-    return site.html(
-        request,
-        "spending.html",
-        lines=spent.lines[:_ROWS],
-        more=len(spent.lines) > _ROWS,
-        chart=lay_out_chart(spent.days),
-        priced=spent.priced,
-        shares=spent.shares,
-        bounds=spent.bounds,
-        today=spent.today,
-        total=spent.total,
-        held=spent.held,
-        names=await server_names(site, {line.identity for line in spent.lines}),
-    )
+    names = await server_names(site, {line.identity for line in spent.lines})
+    return site.html(request, "spending.html", spent=spent, chart=lay_out_chart(spent.days), names=names, most=_ROWS)
 
 
 async def show_models(site: Site, request: Request) -> Response:
@@ -92,9 +80,7 @@ async def show_servers(site: Site, request: Request) -> Response:
     return site.html(
         request,
         "servers.html",
-        gated=[]
-        if site.servers is None
-        else await collect_servers_shown(site.servers, site.store, site.digests, site.clock()),
+        gated=await collect_servers_shown(site.servers, site.store, site.digests, site.clock()),
         rows=rows,
         others=config.for_server("") if config else None,
         rules=None if policy is None else [_describe_rule(rule) for rule in policy.rules],
@@ -102,12 +88,7 @@ async def show_servers(site: Site, request: Request) -> Response:
     )
 
 
-async def show_browser_settings(site: Site, request: Request) -> Response:
-    """Show the settings of the browser."""
-    return show_settings(site, request)
-
-
-def show_settings(site: Site, request: Request, address: str = "") -> Response:
+async def show_settings(site: Site, request: Request, address: str = "") -> Response:
     """Show the settings, with the keys as they are set, and an address for another browser if one was made."""
     letters, chosen = site.find_chosen_keys(request)
     return site.html(
@@ -289,11 +270,7 @@ async def show_server(site: Site, request: Request) -> Response:
     identity: str = request.path_params["identity"]
     names = await server_names(site, [identity])
     found = await site.store.asks(Sought(identity=identity, limit=_LATEST))
-    behind = (
-        []
-        if site.servers is None
-        else await collect_servers_shown(site.servers, site.store, site.digests, site.clock())
-    )
+    behind = await collect_servers_shown(site.servers, site.store, site.digests, site.clock())
     gated = [each for each in behind if each.server.identity == identity]
     if identity not in names and not gated:
         return site.gone(request)

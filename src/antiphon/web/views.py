@@ -114,10 +114,7 @@ def _collect_waiting(site: Site, rows: QueueRows, sifting: Sifting, most: int | 
 
 async def show_question(site: Site, request: Request) -> Response:
     """Show one question, with the queue beside it."""
-    try:
-        found = await site.queue.get(request.path_params["id"])
-    except LookupError:
-        return site.gone(request)
+    found = await site.queue.get(request.path_params["id"])
     # Asked for by the page's script. A browser without the script gets whole pages.
     alone = request.headers.get("x-part") == "detail"
     sifting = Sifting.of(request.query_params)
@@ -146,7 +143,7 @@ async def _collect_question(site: Site, request: Request, found: Question) -> di
     return {
         "q": shown,
         "over": found,
-        "became": _describe_outcome(site, request, found),
+        "became": "" if found.outcome is None else outcome_text(found.outcome, site.texts(request)),
         "drafts": drafts,
         "take": "take" in request.query_params,
         "covered": covered,
@@ -174,10 +171,7 @@ def part_of(name: str) -> str:
 
 async def show_edit_form(site: Site, request: Request) -> Response:
     """Show the form for editing a request."""
-    try:
-        found = await site.queue.get(request.path_params["id"])
-    except LookupError:
-        return site.gone(request)
+    found = await site.queue.get(request.path_params["id"])
     template = "parts/edit.html" if request.headers.get("x-part") == "detail" else "edit.html"
     kept = {name: value for name, value in await site.queue.draft(found.id) or () if not part_of(name)}
     call = decisions.argument_fields(found.item) if isinstance(found.item, ToolItem) else ()
@@ -186,10 +180,7 @@ async def show_edit_form(site: Site, request: Request) -> Response:
 
 async def show_like_rule(site: Site, request: Request) -> Response:
     """Show the rule that would allow calls like one that waits, before it is saved."""
-    try:
-        found = await site.queue.get(request.path_params["id"])
-    except LookupError:
-        return site.gone(request)
+    found = await site.queue.get(request.path_params["id"])
     item = found.item
     if not isinstance(item, ToolItem) or "grant" not in item.choices or found.state != "pending":
         return site.gone(request)
@@ -211,10 +202,7 @@ async def show_like_rule(site: Site, request: Request) -> Response:
 
 async def show_text_piece(site: Site, request: Request) -> Response:
     """Show a piece of a long text of a question."""
-    try:
-        found = await site.queue.get(request.path_params["id"])
-    except LookupError:
-        return site.gone(request)
+    found = await site.queue.get(request.path_params["id"])
     return show_piece(site, request, collect_shown(found), f"/review/{found.id}")
 
 
@@ -238,16 +226,9 @@ async def show_outcomes(site: Site, request: Request) -> Response:
     return site.html(request, "parts/outcomes.html")
 
 
-def _describe_outcome(site: Site, request: Request, found: Question) -> str:
-    return "" if found.outcome is None else outcome_text(found.outcome, site.texts(request))
-
-
 async def show_alike(site: Site, request: Request) -> Response:
     """Show the requests that can be approved together with this one, each completely."""
-    try:
-        found = await site.queue.get(request.path_params["id"])
-    except LookupError:
-        return site.gone(request)
+    found = await site.queue.get(request.path_params["id"])
     together = find_similar(found, await site.pending())
     shown = [each for question in together if (each := collect_shown(question)) is not None]
     models = sorted({each.item.model or each.item.provider for each in shown if each.item is not None})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from secrets import token_hex
 from typing import Literal, Protocol
 
@@ -116,19 +116,17 @@ class GatedTool(msgspec.Struct, frozen=True, kw_only=True):
     """URI of its interface; empty if it has none."""
 
 
-async def collect_servers_shown(servers: Servers, store: Store, digests: Digests, now: float) -> list[Gated]:
-    """Collect what is shown of the servers. The store must have gathered the audit before."""
-    return [each async for each in _list_gated(servers, store, digests, now)]
-
-
-async def _list_gated(servers: Servers, store: Store, digests: Digests, now: float) -> AsyncIterator[Gated]:
+async def collect_servers_shown(servers: Servers | None, store: Store, digests: Digests, now: float) -> list[Gated]:
+    """Collect what is shown of the servers, if there are any. The store must have gathered the audit before."""
+    if servers is None:
+        return []
     lines, _ = await store.spending()
     today = day_of(now)
     midnight = now // 86_400 * 86_400
     calls = await store.calls(midnight)
     allowed = {(row.identity, row.tool): row for row in await store.definitions()}
-    for server in servers.upstreams:
-        yield Gated(
+    return [
+        Gated(
             server=server,
             calls=calls.get(server.identity, 0),
             money=sum(line.money for line in lines if line.day == today and line.identity == server.identity),
@@ -138,6 +136,8 @@ async def _list_gated(servers: Servers, store: Store, digests: Digests, now: flo
             ],
             more=max(0, len(server.tools) - MAX_TOOLS),
         )
+        for server in servers.upstreams
+    ]
 
 
 async def compare_skill(server: ShownServer, entry: Skill, store: Store, digests: Digests) -> GatedTool:

@@ -118,26 +118,24 @@ def _describe_ask(row: AskRow, steps: list[NumberedRecord]) -> AskHistory:
     digests = {step.record.step: step.record.digest for step in steps if step.record.step in ("policy", "generate")}
     # Whether something else was sent, and was not kept.
     is_lost = "generate" in digests and digests["generate"] != digests["policy"] and sent is received
+    origin = Origin(id=row.ask, identity=row.identity, target=row.server)
     return AskHistory(
         row=row,
         steps=steps,
-        asked=_show_kept(row, received, sent, None),
-        answer=None if answer is None else _show_kept(row, received, sent, answer),
+        asked=show_kept(origin, received, sent, None),
+        answer=None if answer is None else show_kept(origin, received, sent, answer),
         changes=None if is_lost else compare_requests(received, sent),
     )
 
 
-def _show_kept(
-    row: AskRow,
+def show_kept(
+    origin: Origin,
     received: CreateMessageRequestParams,
     sent: CreateMessageRequestParams,
     answer: CreateMessageResult | None,
 ) -> Shown:
-    """Show what was kept in the form in which it is decided."""
-    origin = Origin(id=row.ask, identity=row.identity, target=row.server)
-    item = ReviewItem(
-        origin=origin, params=sent, received=received, provider="", choices=frozenset(), risks=(), result=answer
-    )
+    """Show a request or its answer in the form in which it is decided."""
+    item = ReviewItem(origin=origin, params=sent, received=received, provider="", choices=frozenset(), result=answer)
     return show_item(item, "request" if answer is None else "response")
 
 
