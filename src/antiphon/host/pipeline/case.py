@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import tomllib
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
+from pathlib import Path
 from secrets import token_hex
 from typing import Literal, NamedTuple, TypeVar, Unpack
 
@@ -66,22 +68,9 @@ TOOL = "tools/call"
 # 2025-11-25 client/sampling, "Error Handling": code -1, this text. That of a tool stays on this side.
 _REFUSED = {SAMPLING: "User rejected sampling request", TOOL: "User rejected the call of the tool"}
 
-_CAUSES: dict[Reason, str] = {
-    "policy": "the policy of this host refuses it",
-    "no-reviewer": "nobody can be asked: {}; ask on a page (web=True) or in a queue, or allow it by the policy",
-    "expired": "nobody decided in time",
-    "changed": "what was to be sent is not what was approved",
-    "limit": "a limit of this host is reached",
-    "budget": "it could cost more than is left of the budget",
-    "secret": "it holds what looks like a secret",
-    "deferred": "the program that makes the call asks a person itself",
-    "pending": "it waits for approval by a person; make the same call again",
-    "definition": "the server has changed the definition of this tool since it was allowed, and nobody can look at it "
-    "now",
-    "no-model": f"no model can answer it: set {KEY_NAMES}, configure one (antiphon models), allow this server another, "
-    "or say who answers instead: --provider manual (you), --provider echo (nobody: it repeats the question)",
-}
+_CAUSES: dict[str, str] = tomllib.loads(Path(__file__).with_name("causes.toml").read_text("utf-8"))
 """Texts for this side about refusals that no person made."""
+_CAUSES["no-model"] = _CAUSES["no-model"].format(keys=KEY_NAMES)
 _SETUP: frozenset[Reason] = frozenset({"no-reviewer", "no-model"})
 _UNANSWERED: ContextVar[list[str] | None] = ContextVar("antiphon_unanswered", default=None)
 _MOST_PRINCIPALS = 1_000
@@ -550,7 +539,7 @@ class Case:
         """Say for this side what refused, and where a question waited that nobody saw; empty if a person refused."""
         cause, reviewer = _CAUSES.get(reason, ""), self.desk.reviewer
         if reason == "no-reviewer":
-            cause = cause.format(obstacle_of(reviewer))
+            cause = cause.format(obstacle=obstacle_of(reviewer))
         if reason == "expired" and isinstance(reviewer, QueueReviewer):
             why = reviewer.where
         return f"{cause}: {why}" if cause and why else cause
