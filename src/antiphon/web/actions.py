@@ -407,9 +407,7 @@ def _to_ask(site: Site, told: AskHistory | None) -> tuple[Shown, Asker] | None:
 
 def _collect_shown(own: OwnRequest) -> Shown | None:
     """Collect what is shown of an answer; ``None`` if there is none."""
-    if own.answer is None:
-        return None
-    return show_kept(make_person_origin(), own.params, own.params, own.answer.result)
+    return None if own.answer is None else show_kept(make_person_origin(), own.params, own.params, own.answer.result)
 
 
 def _get_params(shown: Shown) -> CreateMessageRequestParams:

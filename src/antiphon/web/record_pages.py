@@ -106,18 +106,11 @@ SINGLE_KEYS = tuple(key for key in keys_on("page") if len(key.keys[0]) == 1)
 """The keys of a single character, which can be switched off and changed."""
 
 
-class ConfiguredRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule as configured, without the conditions that it does not set."""
-
-    effect: str
-    parts: list[tuple[str, str]]
-
-
-def _describe_rule(rule: Rule) -> ConfiguredRule:
+def _describe_rule(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
+    """Return the effect of a rule as configured, and the conditions that it sets."""
     parts = msgspec.structs.asdict(rule)
     effect = str(parts.pop("effect"))
-    shown = [(name, msgspec.json.encode(value).decode()) for name, value in parts.items() if value is not None]
-    return ConfiguredRule(effect=effect, parts=shown)
+    return effect, [(name, msgspec.json.encode(value).decode()) for name, value in parts.items() if value is not None]
 
 
 async def server_names(site: Site, identities: Iterable[str] = ()) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -66,22 +66,25 @@ def make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(
-        line=_format_line,
-        name=_format_name,
-        marked=_mark_invisible,
-        editable=_make_editable,
-        raw=escape,
-        json=format_json,
-        when=_format_when,
-        iso=_format_iso,
-    )
+    writing: dict[str, Callable[[Any], object]] = {
+        "line": lambda value: escape(inert_line(str(value))),
+        # A name of a stranger's on one line, cut as on every surface.
+        "name": lambda value: escape(inert_line(cut_name(str(value)))),
+        "marked": _mark_invisible,
+        "editable": lambda value: escape(make_editable(value)),
+        "raw": escape,
+        "json": format_json,
+        "when": lambda at: datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        "iso": lambda at: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"),
+        # The number of characters that are not in the page, and texts as they stand in a field that can be edited.
+        "unloaded": lambda texts: sum(max(0, len(text) - PIECE) for text in texts),
+        "typed": lambda texts: [make_editable(text) for text in texts],
+    }
     pointing: dict[str, Any] = {"list_spots": list_spots, "has_spots": has_spots, "beside": split_changed_words}
-    pointing |= {"unloaded": _count_unloaded, "typed": _write_editable}
     pointing["arguments"] = arguments_of
-    cast("dict[str, Any]", made.globals).update(icon=_icon, usual=USUAL, joined=JOINED_AT)
+    cast("dict[str, Any]", made.globals).update(icon=_ICON.format, usual=USUAL, joined=JOINED_AT)
     pointing |= {"money": format_dollars, "exact": partial(format_dollars, rounding="none"), "nano": convert_to_nano}
-    made.filters.update(pointing)
+    made.filters.update(writing | pointing)
     return made
 
 
@@ -92,11 +95,6 @@ def load_first_view() -> None:
         made.get_template(name)
 
 
-def _icon(name: str) -> Markup:
-    """Draw an icon of the page's own set; texts beside it say the same."""
-    return Markup('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>').format(name)
-
-
 def _make_visible(value: object) -> object:
     """Make what a template prints inert; autoescaping follows."""
     if isinstance(value, str) and not isinstance(value, Markup):
@@ -104,6 +102,8 @@ def _make_visible(value: object) -> object:
     return "" if value is None else value
 
 
+_ICON = Markup('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>')
+"""An icon of the page's own set; texts beside it say the same."""
 _RISKY = Markup('<mark class="risky">{}</mark>')
 _BEFORE, _BEHIND = Markup('<mark class="risky">'), Markup("</mark>")
 
@@ -130,34 +130,3 @@ def _set_apart(value: str) -> Markup:
     # One join for all marks: there may be thousands, and formatting each by itself takes ten times as long.
     pieces = enumerate(_MARKS.split(make_inert(value)))
     return Markup("").join(each for at, piece in pieces for each in ((_BEFORE, piece, _BEHIND) if at % 2 else (piece,)))
-
-
-def _count_unloaded(texts: Iterable[str]) -> int:
-    """Count the characters that are not in the page."""
-    return sum(max(0, len(text) - PIECE) for text in texts)
-
-
-def _write_editable(texts: Iterable[str]) -> list[str]:
-    """Write texts as they stand in a field that can be edited."""
-    return [make_editable(text) for text in texts]
-
-
-def _format_line(value: object) -> Markup:
-    return escape(inert_line(str(value)))
-
-
-def _format_name(value: object) -> Markup:
-    """Write a name of a stranger's on one line, cut as on every surface."""
-    return escape(inert_line(cut_name(str(value))))
-
-
-def _make_editable(value: str) -> Markup:
-    return escape(make_editable(value))
-
-
-def _format_when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _format_iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

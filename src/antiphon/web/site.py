@@ -12,6 +12,7 @@ import os
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -176,20 +177,16 @@ class Site:
 
     def html(self, request: Request, template: str, *, status: int = 200, **context: object) -> Response:
         """Render a template."""
-        session = _let_in(request)
-
-        def stamp(subject: str) -> str:
-            return session.stamp(subject, self.clock())
-
+        session, now = _let_in(request), self.clock()
         said = request.query_params.get("said", "")
         page = self._environment.get_template(template).render(
             **self._words(request),
             csrf=session.csrf,
             proof=f"{session.number} {session.proof_key}",
-            stamp=stamp,
+            stamp=partial(session.stamp, at=now),
             said=said if said.startswith(("done.", "undo.")) else "",
             outcomes=self.outcomes.of(session.number),
-            now=self.clock(),
+            now=now,
             **context,
         )
         return HTMLResponse(page, status)
