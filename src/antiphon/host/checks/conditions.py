@@ -174,7 +174,7 @@ class CallFacts:
         self._earlier = calls
         self._tool_labels, self._flowed = labels, session
         self._items: int | str | None = None
-        self._values: dict[str, object] = {}
+        self._values: dict[str, object] = {"tool": params.name, "principal": origin.principal or ""}
 
     def size(self, names: frozenset[str]) -> tuple[int, int]:
         """Return how many values and bytes the arguments have; raise ``Unclear`` if they are beyond the bounds."""
@@ -198,9 +198,6 @@ class CallFacts:
             self._values[name] = getattr(self, f"_{name}")()
         return self._values[name]
 
-    def _tool(self) -> str:
-        return self._params.name
-
     def _annotations(self) -> dict[str, bool]:
         # The defaults are those of the specification (2025-11-25, ToolAnnotations).
         said = self._origin.tool.annotations if self._origin.tool is not None else None
@@ -216,9 +213,6 @@ class CallFacts:
         origin = self._origin
         name = origin.server.name[:_MATCHED] if origin.server is not None else ""
         return {"identity": origin.identity, "target": origin.target[:_MATCHED], "name": name}
-
-    def _principal(self) -> str:
-        return self._origin.principal or ""
 
     def _time(self) -> dict[str, object]:
         now = self._now

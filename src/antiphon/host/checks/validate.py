@@ -24,20 +24,10 @@ MAX_MEDIA = 20 * 1024 * 1024
 MAX_JSON_DEPTH = 64
 """Deepest nesting of one JSON value in a request (a schema, an input): half of what a whole frame may have."""
 
-_RESULT_BLOCKS = (
-    content.TextContent,
-    content.ImageContent,
-    content.AudioContent,
-    content.ResourceLink,
-    content.EmbeddedResource,
-)
-_TOP_BLOCKS = (
-    content.TextContent,
-    content.ImageContent,
-    content.AudioContent,
-    content.ToolUseContent,
-    content.ToolResultContent,
-)
+_SHOWN_BLOCKS = (content.TextContent, content.ImageContent, content.AudioContent)
+_RESULT_BLOCKS = (*_SHOWN_BLOCKS, content.ResourceLink, content.EmbeddedResource)
+_ANSWER_BLOCKS = (*_SHOWN_BLOCKS, content.ToolUseContent)
+_TOP_BLOCKS = (*_ANSWER_BLOCKS, content.ToolResultContent)
 
 
 def validate_request(params: sampling.CreateMessageRequestParams) -> None:
@@ -59,9 +49,7 @@ def validate_result(result: sampling.CreateMessageResult, params: sampling.Creat
         sampling.refuse_place("content", "empty")
     offered = {tool.name for tool in params.tools or ()}
     for place, block in message_blocks(result, ""):
-        if not isinstance(
-            block, content.TextContent | content.ImageContent | content.AudioContent | content.ToolUseContent
-        ):
+        if not isinstance(block, _ANSWER_BLOCKS):
             sampling.refuse_place(place, "not a kind of content an answer may have")
         if isinstance(block, content.ToolUseContent) and block.name not in offered:
             sampling.refuse_place(f"{place}.name", "a tool that was not offered")
@@ -92,12 +80,8 @@ def _check_numbers(params: sampling.CreateMessageRequestParams) -> None:
     wishes = params.model_preferences
     if wishes is None:
         return
-    priorities = (
-        ("cost", wishes.cost_priority),
-        ("speed", wishes.speed_priority),
-        ("intelligence", wishes.intelligence_priority),
-    )
-    for name, value in priorities:
+    for name in ("cost", "speed", "intelligence"):
+        value: float | None = getattr(wishes, f"{name}_priority")
         # Schema: minimum 0, maximum 1. The comparison is false for not-a-number as well.
         if value is not None and not 0 <= value <= 1:
             sampling.refuse_place(f"modelPreferences.{name}Priority", "must be from 0 to 1")

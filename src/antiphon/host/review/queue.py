@@ -22,25 +22,11 @@ import msgspec
 
 from antiphon.host.checks.ask_limits import LimitReached
 from antiphon.host.checks.people import Decider, write_decider
+from antiphon.host.review import question as questions
 from antiphon.host.review import review
 from antiphon.host.review.deciders import check_decider, check_undo, count_approvals, read_approved
 from antiphon.host.review.decisions import check_arguments
-from antiphon.host.review.question import (
-    PENDING,
-    AnyDecision,
-    AnyItem,
-    CallLeft,
-    CallTaken,
-    Mismatch,
-    NotShown,
-    Question,
-    check,
-    decision_of,
-    digest_call,
-    fingerprint_question,
-    question_of,
-    record_withdrawal,
-)
+from antiphon.host.review.question import AnyDecision, AnyItem, Mismatch, NotShown, Question
 from antiphon.host.store import base
 from antiphon.machine.asyncio_tasks import start_in
 from antiphon.wire.elicitation import ElicitResult
@@ -83,12 +69,12 @@ class OpenQuestions:
 
     def _read_known(self, row: base.ReviewRow, whole: base.ReviewRow | None) -> tuple[base.ReviewRow, Question] | None:
         if whole is not None:
-            return row, question_of(whole)
+            return row, questions.question_of(whole)
         kept = self._known.get(row.id)
         if kept is None or not self._knows(row):
             # It ended after the first read.
             return None
-        return kept if kept[0] == row else (row, question_of(row, kept[1].item))
+        return kept if kept[0] == row else (row, questions.question_of(row, kept[1].item))
 
 
 UNDO = 5.0
@@ -338,10 +324,11 @@ class Queue:
         Raises:
             NoReviewer: the question was ended from outside.
         """
-        asked, now = None if item.result is not None else PENDING.get(), self._clock()
+        asked, now = None if item.result is not None else questions.PENDING.get(), self._clock()
         leaves_at = None if asked is None else asked.find_deadline(item)
         expires_in = item.expires_in if asked is None or leaves_at is None else asked.kept
-        digests = digest_call(item.params, item.origin) + ([] if item.result is None else [review.digest(item.result)])
+        digests = questions.digest_call(item.params, item.origin)
+        digests += [] if item.result is None else [review.digest(item.result)]
         row = await self._put("tool", item, item.origin, digests, expires_in, shared=leaves_at is not None)
         if asked is None or leaves_at is None:
             return await self._decision(row)
@@ -349,7 +336,7 @@ class Queue:
         asked.left = call if row.created < now else None
         try:
             return await self._decision(row, leaves_at)
-        except CallLeft:
+        except questions.CallLeft:
             await self._leave(row, call)
             raise
 
@@ -374,7 +361,7 @@ class Queue:
         decided = await self._decided(row)
         if await self._store.commit(base.Change(finish=row.id)) is not None:
             raise review.NoReviewer("the decision does not exist any more")
-        decision, ticket = decision_of(decided), review.Ticket(id=row.id, by=decided.by)
+        decision, ticket = questions.decision_of(decided), review.Ticket(id=row.id, by=decided.by)
         if isinstance(decision, ElicitResult):
             return review.Filled(result=decision, ticket=ticket)
         denied = decision if isinstance(decision, review.Deny) else review.Deny()
@@ -401,8 +388,8 @@ class Queue:
             after: id of a question, to return only later ones: the next page.
         """
         now = self._clock()
-        questions = await self._open.read(limit, after)
-        return [each for each in questions if each.expires is None or each.expires > now]
+        found = await self._open.read(limit, after)
+        return [each for each in found if each.expires is None or each.expires > now]
 
     async def history(self, limit: int = 1000) -> list[Question]:
         """Return the latest questions that are over, newest first. Their content is gone, unless the store keeps it.
@@ -410,7 +397,7 @@ class Queue:
         Args:
             limit: most questions to return.
         """
-        return [question_of(row) for row in await self._store.reviews(_HISTORY, limit, latest=True)]
+        return [questions.question_of(row) for row in await self._store.reviews(_HISTORY, limit, latest=True)]
 
     async def get(self, id: str) -> Question:
         """Return one question.
@@ -424,7 +411,7 @@ class Queue:
         row = await self._store.review(id)
         if row is None:
             raise LookupError(f"there is no review {id}")
-        return question_of(row)
+        return questions.question_of(row)
 
     async def decide(self, id: str, decision: AnyDecision, *, hash: str, by: Decider | None = None) -> None:
         """Decide a question.
@@ -464,7 +451,7 @@ class Queue:
                 raise AlreadyDecided(question)
             decision = read_approved(question, given)
             check_decider(by, question.item, decision)
-            check(question.item, decision)
+            questions.check(question.item, decision)
             await _check_call(question.item, decision)
             shown = hashes.get(id, "")
             if question.state == "pending" and shown != question.hash:
@@ -479,7 +466,7 @@ class Queue:
             has_changed |= mine.approvals is not None and late.approvals != mine.seen
             if late.state == "pending" and not late.held and has_changed:
                 raise NotShown("the question has changed since it was shown: look at it again")
-            raise AlreadyDecided(question_of(late))
+            raise AlreadyDecided(questions.question_of(late))
 
     def _kept(
         self, question: Question, decision: AnyDecision, by: Decider | None, now: float, *, hash: str, alone: bool
@@ -534,10 +521,10 @@ class Queue:
         name = write_decider(by)
         is_meant = row is not None and decided in (None, row.decided)
         if row is None or not (
-            is_meant and await self._store.undo(id, row.decided, *record_withdrawal(row, name, self._clock()))
+            is_meant and await self._store.undo(id, row.decided, *questions.record_withdrawal(row, name, self._clock()))
         ):
             raise AlreadyDecided(await self.get(id))
-        decision = decision_of(row)
+        decision = questions.decision_of(row)
         if isinstance(decision, review.Deny) and decision.reach == "server":
             await self._store.unblock(row.identity)
 
@@ -613,7 +600,7 @@ class Queue:
         row = base.ReviewRow(
             id=token_hex(8),
             kind=kind,
-            fingerprint=fingerprint_question(kind, origin, digests),
+            fingerprint=questions.fingerprint_question(kind, origin, digests),
             group=f"{self._store.host}:{asked}",
             identity=origin.identity,
             created=now,
@@ -642,7 +629,7 @@ class Queue:
                 row = row if row.state == "decided" else await self._waiting.wait(row)
         except BaseException:
             if limit.expired():
-                raise CallLeft(row.id) from None
+                raise questions.CallLeft(row.id) from None
             # What another call waits for, here or in another process, is not withdrawn.
             if row.host == self._store.host and not self._waiting.is_awaited(row.id):
                 over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
@@ -651,7 +638,7 @@ class Queue:
         if row.outcome == base.BLOCKED:
             raise review.Blocked("the server was blocked")
         if leaves_at is not None and (row.state == "done" or row.outcome == base.TAKEN):
-            raise CallTaken(row.id)
+            raise questions.CallTaken(row.id)
         if row.state != "decided":
             raise review.NoReviewer(f"the review was {row.state}")
         return row
