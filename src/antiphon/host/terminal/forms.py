@@ -180,7 +180,10 @@ async def edit_text(text: str, editor: str, terminal: str | None) -> str:
     Cancelling ends the editor and restores the terminal. Raises ``ValueError`` if the editor cannot be started, failed,
     or left no text.
     """
-    with _text_file(text) as path, _open_terminal(terminal) as fd:
+    with tempfile.TemporaryDirectory(prefix="antiphon-") as folder, _open_terminal(terminal) as fd:
+        path = Path(folder) / "request.toml"
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8")
         try:
             command = [*shlex.split(editor), str(path)]
             process = await asyncio.create_subprocess_exec(*command, stdin=fd, stdout=fd, stderr=fd)
@@ -195,23 +198,10 @@ async def edit_text(text: str, editor: str, terminal: str | None) -> str:
             raise
         if code != 0:
             raise ValueError(f"the editor ended with exit code {code}")
-        return _read_file(path)
-
-
-def _read_file(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"what the editor left cannot be read: {error}") from None
-
-
-@contextlib.contextmanager
-def _text_file(text: str) -> Generator[Path, None, None]:
-    with tempfile.TemporaryDirectory(prefix="antiphon-") as folder:
-        path = Path(folder) / "request.toml"
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="utf-8")
-        yield path
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"what the editor left cannot be read: {error}") from None
 
 
 @contextlib.contextmanager

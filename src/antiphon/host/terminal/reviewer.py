@@ -214,7 +214,7 @@ class Talk:
             "grant": self._grant,
             "cancel": self._cancel,
             "model": self._choose_model,
-            "open": self._open,
+            "open": lambda: forms.open_address(console, self._shown.url or "", self._opener, self._words),
             "fold": lambda: self._draw(whole=True),
             "raw": lambda: self._console.show(self._console.layout.quoted(self._shown.raw)),
             "help": self._help,
@@ -362,9 +362,6 @@ class Talk:
 
     async def _cancel(self) -> AnyDecision:
         return ElicitResult(action="cancel")
-
-    async def _open(self) -> None:
-        await forms.open_address(self._console, self._shown.url or "", self._opener, self._words)
 
     async def _again(self) -> review.Decision:
         return review.Regenerate(model=self._other_model())

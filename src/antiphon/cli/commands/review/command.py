@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Literal
 
 import click
@@ -161,21 +162,11 @@ async def approve(
     if arguments is not None:
         if scope != "once" or model is not None:
             raise ConfigError("--arguments changes one call: leave --scope and --model out")
-        return await _decide_questions(
-            ids,
-            lambda question: decide.make_edited_call(question, arguments),
-            "approved as edited",
-            told,
-            verb="approve",
-        )
+        edited = partial(decide.make_edited_call, text=arguments)
+        return await _decide_questions(ids, edited, "approved as edited", told, verb="approve")
     word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
-    return await _decide_questions(
-        ids,
-        lambda question: decide.make_approval(question, scope, terms, model, labels, when),
-        word,
-        told,
-        verb="approve",
-    )
+    approval = partial(decide.make_approval, scope=scope, terms=terms, model=model, labels=labels, when=when)
+    return await _decide_questions(ids, approval, word, told, verb="approve")
 
 
 @commands.command()
@@ -205,13 +196,10 @@ async def deny(
     if respond is not None:
         if reason or reach != "once":
             raise ConfigError("--respond answers one call: leave --reason and --reach out")
-        return await _decide_questions(
-            ids, lambda question: decide.answer_of(question, [respond]), "answered", told, verb="answer"
-        )
+        answered = partial(decide.answer_of, words=[respond])
+        return await _decide_questions(ids, answered, "answered", told, verb="answer")
     word = "denied" if reach == "once" else f"denied (--reach {reach})"
-    return await _decide_questions(
-        ids, lambda question: decide.make_denial(question, reason, reach, tell=tell), word, told
-    )
+    return await _decide_questions(ids, partial(decide.make_denial, reason=reason, reach=reach, tell=tell), word, told)
 
 
 @commands.command()

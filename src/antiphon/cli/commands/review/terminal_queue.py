@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -113,7 +113,8 @@ class ReviewQueue:
     async def run(self) -> None:
         """List and decide until the person leaves."""
         self._queue = Queue(self._store, clock=self._clock, undo=self.undo_seconds)
-        async with self._watch_queue():
+        watching = asyncio.create_task(self._watch())
+        try:
             while (typed := await self._pick()) is not None:
                 action = next((key.action for key in keys_on("queue") if typed == key.keys[0]), None)
                 if action == "quit":
@@ -122,12 +123,6 @@ class ReviewQueue:
                     await self._acts[action]()
                 else:
                     await self._decide(typed)
-
-    @asynccontextmanager
-    async def _watch_queue(self) -> AsyncGenerator[None]:
-        watching = asyncio.create_task(self._watch())
-        try:
-            yield
         finally:
             await end_tasks(watching)
 
