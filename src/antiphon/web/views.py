@@ -243,10 +243,7 @@ def find_similar(found: Question, pending: list[Question]) -> list[Question]:
 
 async def send_media(site: Site, request: Request) -> Response:
     """Send an image or a sound of a question, with the media type of its actual content."""
-    try:
-        found = await site.queue.get(request.path_params["id"])
-    except LookupError:
-        return PlainTextResponse("", 404)
+    found = await site.queue.get(request.path_params["id"])
     if not isinstance(found.item, ReviewItem):
         return PlainTextResponse("", 404)
     result = found.item.result if request.path_params["of"] == "answer" else None

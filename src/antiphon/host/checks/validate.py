@@ -77,11 +77,8 @@ def separate_uses(result: sampling.CreateMessageResult) -> sampling.CreateMessag
 def _check_numbers(params: sampling.CreateMessageRequestParams) -> None:
     if params.temperature is not None and not math.isfinite(params.temperature):
         sampling.refuse_place("temperature", "must be a finite number")
-    wishes = params.model_preferences
-    if wishes is None:
-        return
     for name in ("cost", "speed", "intelligence"):
-        value: float | None = getattr(wishes, f"{name}_priority")
+        value: float | None = getattr(params.model_preferences, f"{name}_priority", None)
         # Schema: minimum 0, maximum 1. The comparison is false for not-a-number as well.
         if value is not None and not 0 <= value <= 1:
             sampling.refuse_place(f"modelPreferences.{name}Priority", "must be from 0 to 1")
