@@ -21,7 +21,8 @@ from antiphon.errors import RemoteProtocolError
 from antiphon.machine.loopback import is_loopback
 from antiphon.protocol.http.param_headers import NAMED_BY, encode_value
 from antiphon.protocol.http.sse import EventParser
-from antiphon.transports.http.client.http_request import HttpFailure, describe_error, read_body
+from antiphon.transports.http.client.error_replies import HttpFailure
+from antiphon.transports.http.client.http_request import describe_error, read_body
 from antiphon.wire.envelope import encode_value as encode_json
 
 _SESSION = "mcp-session-id"
