@@ -33,6 +33,7 @@ from antiphon.errors import (
     ResultInvalid as ResultInvalid,
     SamplingFailed as SamplingFailed,
     SamplingUnavailable as SamplingUnavailable,
+    SkillInvalid as SkillInvalid,
     TaskCancelled as TaskCancelled,
     TemporarilyUnavailable as TemporarilyUnavailable,
     TooCostly as TooCostly,

@@ -30,6 +30,7 @@
     ├── ToolError                     raised by a tool: its text becomes a result with ``isError``
     ├── SamplingFailed                an answer came that cannot be used (wrong shape, too many steps)
     ├── ResultInvalid                 a tool's structured content does not fit its output schema
+    ├── SkillInvalid                  a file of a skill is not what the skill's entry says
     ├── ClusterUnavailable            what the processes of a server share did not answer in time
     ├── TooCostly                     checking what a peer sent goes beyond the bounds of time or memory
     └── ConfigError                   a file, a command line or a decorator is wrong: names the place
@@ -40,43 +41,7 @@ Codes are those of JSON-RPC 2.0 and of the MCP specification; this module maps n
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, ClassVar
-
-__all__ = [
-    "AntiphonError",
-    "CallDiverged",
-    "CallTimeout",
-    "ClusterUnavailable",
-    "ConfigError",
-    "ConnectionClosed",
-    "ElicitationUnavailable",
-    "HeaderMismatch",
-    "InsufficientScope",
-    "InternalError",
-    "InvalidParams",
-    "InvalidRequest",
-    "LocalProtocolError",
-    "MethodNotFound",
-    "MissingCapability",
-    "NotInRevision",
-    "OutcomeUnknown",
-    "ParseError",
-    "PeerError",
-    "ProtocolError",
-    "Rejected",
-    "RemoteProtocolError",
-    "ResourceNotFound",
-    "ResultInvalid",
-    "SamplingFailed",
-    "SamplingUnavailable",
-    "TaskCancelled",
-    "TemporarilyUnavailable",
-    "TooCostly",
-    "ToolError",
-    "Unauthorized",
-    "UnsupportedVersion",
-    "UrlElicitationRequired",
-]
+from typing import TYPE_CHECKING, Any, ClassVar
 
 
 class AntiphonError(Exception):
@@ -331,3 +296,7 @@ class TooCostly(AntiphonError):
 
 class ConfigError(AntiphonError):
     """A file, a command line or a decorated function is wrong; the message names the place and says what to do."""
+
+
+if not TYPE_CHECKING:
+    __all__ = [name for name, each in sorted(globals().items()) if getattr(each, "__module__", "") == __name__]
