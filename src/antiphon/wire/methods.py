@@ -7,6 +7,7 @@ Owns who may send what, when, and with which types. Tasks are those of the exten
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -136,39 +137,18 @@ _PROMPTS = (
     ),
 )
 
+_resource_request = partial(_define_request, needs="resources")
+_watch_request = partial(_define_request, result=EmptyResult, until=_LAST_LEGACY, needs="resources.subscribe")
 _RESOURCES = (
-    _define_request(
-        "resources/list", PaginatedParams, resources.ListResourcesResult, needs="resources", cacheable=True
+    _resource_request("resources/list", PaginatedParams, resources.ListResourcesResult, cacheable=True),
+    _resource_request(
+        "resources/templates/list", PaginatedParams, resources.ListResourceTemplatesResult, cacheable=True
     ),
-    _define_request(
-        "resources/templates/list",
-        PaginatedParams,
-        resources.ListResourceTemplatesResult,
-        needs="resources",
-        cacheable=True,
+    _resource_request(
+        "resources/read", resources.ReadResourceRequestParams, resources.ReadResourceResult, rounds=True, cacheable=True
     ),
-    _define_request(
-        "resources/read",
-        resources.ReadResourceRequestParams,
-        resources.ReadResourceResult,
-        needs="resources",
-        rounds=True,
-        cacheable=True,
-    ),
-    _define_request(
-        "resources/subscribe",
-        resources.SubscribeRequestParams,
-        EmptyResult,
-        until=_LAST_LEGACY,
-        needs="resources.subscribe",
-    ),
-    _define_request(
-        "resources/unsubscribe",
-        resources.UnsubscribeRequestParams,
-        EmptyResult,
-        until=_LAST_LEGACY,
-        needs="resources.subscribe",
-    ),
+    _watch_request("resources/subscribe", resources.SubscribeRequestParams),
+    _watch_request("resources/unsubscribe", resources.UnsubscribeRequestParams),
     _define_notice("notifications/resources/list_changed"),
     _define_notice("notifications/resources/updated", resources.ResourceUpdatedNotificationParams),
     _define_request(
@@ -215,23 +195,17 @@ _TASKS = (
     _define_notice("notifications/tasks/status", ExperimentalTask, since=_EXPERIMENT, until=_EXPERIMENT),
 )
 
+_skill_request = partial(_define_request, since=_MODERN, extension=skills.SKILLS)
 _SKILLS = (
-    _define_request(
-        "skills/list", PaginatedParams, skills.ListSkillsResult, since=_MODERN, extension=skills.SKILLS, cacheable=True
+    _skill_request("skills/list", PaginatedParams, skills.ListSkillsResult, cacheable=True),
+    _skill_request("skills/get", skills.GetSkillRequestParams, skills.GetSkillResult, cacheable=True),
+    _skill_request(
+        "resources/directory/read",
+        skills.ReadDirectoryRequestParams,
+        skills.ReadDirectoryResult,
+        setting=skills.DIRECTORY_READ,
     ),
-    _define_request(
-        "skills/get",
-        skills.GetSkillRequestParams,
-        skills.GetSkillResult,
-        since=_MODERN,
-        extension=skills.SKILLS,
-        cacheable=True,
-    ),
-    _define_request(
-        "resources/directory/read", skills.ReadDirectoryRequestParams, skills.ReadDirectoryResult,
-        since=_MODERN, extension=skills.SKILLS, setting=skills.DIRECTORY_READ,
-    ),
-)  # fmt: skip
+)
 
 METHODS: Mapping[str, MethodSpec] = MappingProxyType(
     {row.name: row for row in (*_LIFECYCLE, *_TOOLS, *_PROMPTS, *_RESOURCES, *_ASKS, *_TASKS, *_SKILLS)}
