@@ -21,14 +21,7 @@ from antiphon.errors import RemoteProtocolError, Unauthorized
 D = TypeVar("D", ResourceMetadata, ServerMetadata)
 
 _RESOURCE = "/.well-known/oauth-protected-resource"
-_ENDPOINTS = (
-    "authorization_endpoint",
-    "token_endpoint",
-    "registration_endpoint",
-    "device_authorization_endpoint",
-    "revocation_endpoint",
-    "end_session_endpoint",
-)
+_ENDPOINTS = tuple(name for name in ServerMetadata.__struct_fields__ if name.endswith("_endpoint"))
 
 OFFLINE = "offline_access"
 """The scope that requests a refresh token, if the authorization server supports it."""

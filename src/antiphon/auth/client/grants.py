@@ -106,14 +106,8 @@ class JwtBearer:
 
     async def obtain(self, wanted: Wanted) -> TokenAnswer:
         """See ``Grant.obtain``; a refusal is final."""
-        return await wanted.endpoint.request(
-            {
-                "grant_type": JWT_BEARER,
-                "assertion": await self._assertion(wanted.endpoint.server.issuer),
-                "scope": wanted.scope,
-                "resource": wanted.resource,
-            }
-        )
+        assertion = await self._assertion(wanted.endpoint.server.issuer)
+        return await _present_assertion(wanted, assertion)
 
 
 class WorkloadIdentity(JwtBearer):
@@ -170,13 +164,7 @@ class EnterpriseManaged:
 
     async def obtain(self, wanted: Wanted) -> TokenAnswer:
         """See ``Grant.obtain``."""
-        assertion = await self._statement(wanted)
-        return await wanted.endpoint.request(
-            {"grant_type": JWT_BEARER, "assertion": assertion, "scope": wanted.scope, "resource": wanted.resource}
-        )
-
-    async def _statement(self, wanted: Wanted) -> str:
-        """Have the identity provider issue an assertion for this authorization server only."""
+        # The identity provider issues an assertion for this authorization server only.
         provider = ServerMetadata(issuer="the identity provider", token_endpoint=self.token_endpoint)
         endpoint = wanted.endpoint.at(provider, self._client)
         answer = await endpoint.request(
@@ -192,4 +180,9 @@ class EnterpriseManaged:
         )
         if answer.raw.get("issued_token_type") != _ID_JAG:
             raise Unauthorized("signing in was stopped: the identity provider gave a token of another kind")
-        return answer.access_token
+        return await _present_assertion(wanted, answer.access_token)
+
+
+async def _present_assertion(wanted: Wanted, assertion: str) -> TokenAnswer:
+    form = {"grant_type": JWT_BEARER, "assertion": assertion, "scope": wanted.scope, "resource": wanted.resource}
+    return await wanted.endpoint.request(form)

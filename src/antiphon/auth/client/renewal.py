@@ -21,13 +21,10 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from msgspec import structs
-from yarl import URL
 
 from antiphon.auth.challenge import ProofKey
-from antiphon.auth.client.discovery import FoundServer
 from antiphon.auth.client.fetch import PATIENCE as REQUEST_PATIENCE
 from antiphon.auth.client.fetch import Fetch
-from antiphon.auth.client.sign_in import login_of
 from antiphon.auth.client.store import Claim, Document, Login, LoginStore
 from antiphon.auth.client.token_endpoint import TokenEndpoint
 from antiphon.auth.metadata import Refused
@@ -106,22 +103,7 @@ async def _send_renewal(store: LoginStore, fetch: Fetch, login: Login, owner: st
         if left is None:
             return None
         raise
-    found = FoundServer(server=login.metadata, resource=login.resource)
-    renewed = login_of(
-        answer,
-        server=URL(login.server),
-        label=login.label,
-        found=found,
-        identity=login.identity,
-        asked=login.asked,
-        key=key,
-    )
-    renewed = structs.replace(
-        renewed,
-        # If the response has none, the old one stays valid (RFC 6749, section 6).
-        refresh_token=answer.refresh_token or login.refresh_token,
-        scopes=login.scopes if answer.scopes is None else answer.scopes,
-    )
+    renewed = login.with_token(answer)
     return await store.change(lambda kept: _write_renewed(kept, renewed, login, owner))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Literal, cast
 from urllib.parse import parse_qs, urlsplit
@@ -25,7 +25,7 @@ from antiphon.auth.client.grants import Grant, Wanted
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Login, Registered
 from antiphon.auth.client.token_endpoint import TokenEndpoint, refusal_of
-from antiphon.auth.metadata import Answer, ClientIdentity, ServerMetadata, TokenAnswer
+from antiphon.auth.metadata import Answer, ClientIdentity, ServerMetadata
 from antiphon.errors import Unauthorized
 from antiphon.machine.loopback import is_loopback
 
@@ -65,40 +65,20 @@ async def sign_in(
             # ends this sign-in, also a person who gives it up: the next one registers a new client.
             await settings.store.change(lambda kept: kept.unregister(found.server.issuer))
             raise
-    login = login_of(
-        answer, server=server, label=settings.label, found=found, identity=entered.identity, asked=scopes, key=key
-    )
-    await settings.store.change(lambda kept: kept.put(login))
-    return login
-
-
-def login_of(
-    answer: TokenAnswer,
-    *,
-    server: URL,
-    label: str,
-    found: FoundServer,
-    identity: ClientIdentity,
-    asked: Sequence[str],
-    key: ProofKey | None,
-) -> Login:
-    """Make the login for a granted token."""
-    now = time.time()
-    return Login(
+    login = Login(
         server=show_address(server),
-        label=label,
+        label=settings.label,
         metadata=found.server,
         resource=found.resource,
-        identity=identity,
+        identity=entered.identity,
         access_token=answer.access_token,
         token_type=answer.token_type,
-        expires_at=None if answer.expires_in is None else now + answer.expires_in,
-        refresh_token=answer.refresh_token,
-        scopes=tuple(asked) if answer.scopes is None else answer.scopes,
-        asked=tuple(asked),
+        scopes=scopes,
+        asked=scopes,
         key=None if key is None else key.export_key(),
-        obtained_at=now,
-    )
+    ).with_token(answer)
+    await settings.store.change(lambda kept: kept.put(login))
+    return login
 
 
 def _choose_key(

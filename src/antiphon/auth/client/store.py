@@ -6,12 +6,13 @@ the life of the process, ``file_store`` for all processes of a user.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from antiphon.auth.metadata import ClientIdentity, ServerMetadata
+from antiphon.auth.metadata import ClientIdentity, ServerMetadata, TokenAnswer
 
 T = TypeVar("T")
 
@@ -54,6 +55,25 @@ class Login(Struct, frozen=True, kw_only=True):
     """The private key that the token is bound to (JWK)."""
     claim: Claim | None = None
     obtained_at: float = 0.0
+
+    def with_token(self, answer: TokenAnswer) -> Login:
+        """Return this login with a token that was granted now, and no claim; what the answer omits stays as it is.
+
+        Args:
+            answer: the response of the token endpoint.
+        """
+        now = time.time()
+        return structs.replace(
+            self,
+            access_token=answer.access_token,
+            token_type=answer.token_type,
+            expires_at=None if answer.expires_in is None else now + answer.expires_in,
+            # If the response has none, the old one stays valid (RFC 6749, section 6).
+            refresh_token=answer.refresh_token or self.refresh_token,
+            scopes=self.scopes if answer.scopes is None else answer.scopes,
+            claim=None,
+            obtained_at=now,
+        )
 
     def __repr__(self) -> str:
         return f"Login({self.server}, {self.metadata.issuer}, {' '.join(self.scopes)})"
