@@ -1,9 +1,3 @@
-"""What travels: the types of messages, of every revision. Attributes are the names on the wire in snake_case."""
-
-from __future__ import annotations
-
-import typing
-
 from antiphon.wire.apps import ToolUser as ToolUser
 from antiphon.wire.common import (
     Annotations as Annotations,
@@ -142,7 +136,3 @@ from antiphon.wire.tools import (
     ToolAnnotations as ToolAnnotations,
     ToolExecution as ToolExecution,
 )
-
-# Type checkers see from the aliases above that the names are public.
-if not typing.TYPE_CHECKING:
-    __all__ = [name for name in sorted(globals()) if name[0].isupper()]
