@@ -98,6 +98,16 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     money: int | None = None
     tokens: int | None = None
 
+    def allows(self, total: Amount) -> bool:
+        """Return whether a sum stays within both limits.
+
+        Args:
+            total: all that would be spent.
+        """
+        return (self.money is None or total.money <= self.money) and (
+            self.tokens is None or total.tokens <= self.tokens
+        )
+
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much may be spent, by whom and when. Requests without a price count in tokens only."""

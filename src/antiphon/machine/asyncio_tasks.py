@@ -23,6 +23,18 @@ def start_in(running: set[asyncio.Task[T]], work: Coroutine[Any, Any, T]) -> asy
     return task
 
 
+def settle_future(done: asyncio.Future[Any], error: BaseException | None, result: object) -> None:
+    """Give a future its error or its result, unless it has been settled or cancelled before."""
+    if done.done():
+        return
+    if error is None:
+        done.set_result(result)
+    elif isinstance(error, asyncio.CancelledError):
+        done.cancel()
+    else:
+        done.set_exception(error)
+
+
 async def end_tasks(*tasks: asyncio.Task[Any] | None) -> None:
     """Cancel all tasks, then wait until each has cleaned up.
 

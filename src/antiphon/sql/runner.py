@@ -33,7 +33,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from antiphon.errors import ConfigError
-from antiphon.machine.asyncio_tasks import start_in
+from antiphon.machine.asyncio_tasks import settle_future, start_in
 from antiphon.sql.notices import ChannelNotices, WatchedFile
 
 T = TypeVar("T")
@@ -486,12 +486,12 @@ def _driver_of(connection: Connection) -> sqlite3.Connection:
 def _run_transaction(done: asyncio.Future[T], transact: Callable[[], T]) -> Callable[[], None]:
     """Run a transaction, and return what tells its outcome."""
     try:
-        return partial(_set_result, done, transact())
+        return partial(settle_future, done, None, transact())
     except sqlite3.Error as error:
         # Wrap the error as SQLAlchemy does, whichever way the statement was run.
-        return partial(_set_error, done, DBAPIError.instance(None, None, error, sqlite3.Error))
+        return partial(settle_future, done, DBAPIError.instance(None, None, error, sqlite3.Error), None)
     except BaseException as error:
-        return partial(_set_error, done, error)
+        return partial(settle_future, done, error, None)
 
 
 def _is_busy(error: sqlite3.Error | DBAPIError) -> bool:
@@ -500,16 +500,6 @@ def _is_busy(error: sqlite3.Error | DBAPIError) -> bool:
         isinstance(found, sqlite3.OperationalError)
         and getattr(found, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
     )
-
-
-def _set_result(done: asyncio.Future[T], result: T) -> None:
-    if not done.done():
-        done.set_result(result)
-
-
-def _set_error(done: asyncio.Future[T], error: BaseException) -> None:
-    if not done.done():
-        done.set_exception(error)
 
 
 def _prepare_connection(

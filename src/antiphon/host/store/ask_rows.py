@@ -6,7 +6,7 @@ and the sums of what was spent. ``Sought`` has the filters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
@@ -25,13 +25,6 @@ _MANY = 100
 """Rows of one page."""
 
 Ending = Literal["open", "answered", "refused", "failed", "withdrawn", "invalid"]
-_ENDS: Mapping[str, Ending] = {
-    "answered": "answered",
-    "refused": "refused",
-    "failed": "failed",
-    "withdrawn": "withdrawn",
-    "invalid": "invalid",
-}
 
 
 class NumberedRecord(NamedTuple):
@@ -206,8 +199,8 @@ def _add_record(row: AskRow, record: Record) -> None:
         row.decision = record.outcome or record.step
     elif record.step == "policy" and record.outcome != "ask":
         row.decision = "policy"
-    elif record.step in _ENDS:
-        row.ending, row.outcome = _ENDS[record.step], record.outcome
+    elif record.step in ("answered", "refused", "failed", "withdrawn", "invalid"):
+        row.ending, row.outcome = record.step, record.outcome
         if record.method == "elicitation/create" and row.ending == "answered" and record.outcome != "handed-over":
             # A form is decided by being filled in, or not.
             row.decision = record.outcome

@@ -261,14 +261,9 @@ def _conditions_on_asks(sought: ask_rows.Sought) -> Iterable[ColumnElement[bool]
 
 
 def _list_values(row: ask_rows.AskRow) -> dict[str, Any]:
+    names = ("seq", "host", "ask", "at", "identity", "method", "ending")
     return {
-        "seq": row.seq,
-        "host": row.host,
-        "ask": row.ask,
-        "at": row.at,
-        "identity": row.identity,
-        "method": row.method,
-        "ending": row.ending,
+        **{name: getattr(row, name) for name in names},
         "found": f"{row.facts}\n{row.quoted}",
         # The quoted text is in ``found`` already.
         "body": msgspec.json.encode(msgspec.structs.replace(row, quoted="")).decode(),

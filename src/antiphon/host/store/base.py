@@ -273,6 +273,13 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.state == "pending" and self.decision is not None
 
 
+def take_over(left: ReviewRow, row: ReviewRow) -> dict[str, Any]:
+    """Return what changes in an open question when the same question is asked again."""
+    mine = {name: getattr(row, name) for name in ("host", "expires", "group", "item", "hash", "shared")}
+    # A decision made meanwhile was about something else if the hash differs: another model, another cost.
+    return mine if left.hash == row.hash else mine | UNDECIDED
+
+
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """A decision to be stored for a review."""
 

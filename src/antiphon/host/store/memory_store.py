@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from antiphon.host.budget import Account, Amount, task_account
+from antiphon.host.budget import Amount, task_account
 from antiphon.host.store import ask_rows, base
 from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch, extend_chain, key_of
 from antiphon.host.store.news import News
@@ -213,8 +213,7 @@ class MemoryStore(base.Store):
         if left is not None and left.host is not None:
             return left
         if left is not None:
-            mine = {name: getattr(row, name) for name in ("host", "expires", "group", "item", "hash", "shared")}
-            row = msgspec.structs.replace(left, **mine, **(base.UNDECIDED if left.hash != row.hash else {}))
+            row = msgspec.structs.replace(left, **base.take_over(left, row))
         self._keep(row)
         over = [id for id, kept in self._reviews.items() if kept.state not in base.OPEN]
         for id in over[: max(0, len(over) - MAX_REVIEWS)]:
@@ -402,7 +401,8 @@ class MemoryStore(base.Store):
             if any(row.covers(names) for row in self._blocks.values()):
                 return "block"
             for account in change.hold.accounts:
-                if not _fits_account(self._accounts.get(account.key), account, change.hold.amount):
+                known = self._accounts.get(account.key) or base.Balance(key=account.key)
+                if not account.cap.allows(_add_amounts(_add_amounts(known.spent, known.held), change.hold.amount)):
                     return account.key
         if change.send is not None and change.send not in self._holds:
             return "hold"
@@ -511,13 +511,6 @@ def _keep_latest(rows: dict[str, Any], id: str, row: object, most: int) -> None:
 
 def _add_amounts(amount: Amount, other: Amount, *, sign: int = 1) -> Amount:
     return Amount(money=amount.money + sign * other.money, tokens=amount.tokens + sign * other.tokens)
-
-
-def _fits_account(balance: base.Balance | None, account: Account, wanted: Amount) -> bool:
-    held = balance or base.Balance(key=account.key)
-    total = _add_amounts(_add_amounts(held.spent, held.held), wanted)
-    within_money = account.cap.money is None or total.money <= account.cap.money
-    return within_money and (account.cap.tokens is None or total.tokens <= account.cap.tokens)
 
 
 def _empty_review(row: base.ReviewRow, state: base.ReviewState) -> base.ReviewRow:

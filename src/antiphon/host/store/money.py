@@ -12,26 +12,20 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from antiphon.host.budget import Account, Amount, Cap, task_account
+from antiphon.host.budget import Amount, Cap, task_account
 from antiphon.host.store.base import Balance, Hold, HoldRow, TaskSoFar
 from antiphon.host.store.grant_tables import MAX_LISTED
 from antiphon.host.store.tables import accounts, blocks, holds, hosts, swept, task_asks
 from antiphon.sql.prepared import Prepared, begin_upsert
 
-
-def _match_name(name: str) -> sa.ColumnElement[bool]:
-    return sa.or_(
-        blocks.c.identity == sa.bindparam(name, type_=sa.Text()), blocks.c.coarse == sa.bindparam(name, type_=sa.Text())
-    )
-
-
+_NAMES = [sa.bindparam(name, type_=sa.Text()) for name in ("new_identity", "alike")]
 # Fails if the server is blocked; checked here so that requests need no query of their own.
 _KEEP = Prepared(
     sa.insert(holds).from_select(
         list(holds.c),
         sa.select(*(sa.bindparam(f"new_{column.name}", type_=column.type) for column in holds.c)).where(
             ~sa.select(blocks.c.identity)
-            .where(sa.or_(*(_match_name(name) for name in ("new_identity", "alike"))))
+            .where(sa.or_(blocks.c.identity.in_(_NAMES), blocks.c.coarse.in_(_NAMES)))
             .exists()
         ),
     )
@@ -57,7 +51,7 @@ def take_reservation(connection: sa.Connection, hold: Hold, *, host: str, now: f
     """
     for account in hold.accounts:
         # A new account has no row whose condition could fail.
-        if not _fits_account(account, hold.amount):
+        if not account.cap.allows(hold.amount):
             raise RefusedChange(account.key)
     if hold.accounts:
         statement = _prepare_take(connection.dialect.name, len(hold.accounts))
@@ -239,11 +233,6 @@ def _bind_rows(hold: Hold, now: float) -> dict[str, object]:
         values[f"cap_money{at}"] = account.cap.money
         values[f"cap_tokens{at}"] = account.cap.tokens
     return values
-
-
-def _fits_account(account: Account, amount: Amount) -> bool:
-    within_money = account.cap.money is None or amount.money <= account.cap.money
-    return within_money and (account.cap.tokens is None or amount.tokens <= account.cap.tokens)
 
 
 @cache

@@ -69,17 +69,7 @@ def put_review(connection: Connection, row: base.ReviewRow, now: float) -> base.
     if left is None:
         _ADD.many(connection, [msgspec.structs.asdict(row)])
         return row
-    mine: dict[str, Any] = {
-        "host": row.host,
-        "expires": row.expires,
-        "group": row.group,
-        "item": row.item,
-        "hash": row.hash,
-        "shared": row.shared,
-    }
-    if left.hash != row.hash:
-        # A decision made meanwhile was about something else: another model, another cost.
-        mine |= base.UNDECIDED
+    mine = base.take_over(left, row)
     connection.execute(update(reviews).where(reviews.c.id == left.id).values(mine))
     return msgspec.structs.replace(left, **mine)
 

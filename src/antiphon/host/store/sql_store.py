@@ -34,6 +34,7 @@ from antiphon.host.store import reviews as questions
 from antiphon.host.store.chain import Record
 from antiphon.host.store.news import News
 from antiphon.host.store.recovery import BEATS, LEASE, LeaseWatch, is_own, name_process
+from antiphon.machine.asyncio_tasks import settle_future
 from antiphon.sql.database_store import StorePatience
 from antiphon.sql.runner import CLOSING, Runner
 
@@ -123,7 +124,7 @@ class Grouped(Generic[C]):
             self._alone.extend(group)
         else:
             for one in group:
-                _end_commit(one.done, error)
+                settle_future(one.done, error, None)
         self._making = None
         self._collect()
 
@@ -131,17 +132,6 @@ class Grouped(Generic[C]):
         """Begin the next transaction in the next turn of the event loop, with all changes until then."""
         self._is_collecting = True
         asyncio.get_running_loop().call_soon(self._begin)
-
-
-def _end_commit(done: asyncio.Future[None], error: BaseException | None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(None)
-    elif isinstance(error, asyncio.CancelledError):
-        done.cancel()
-    else:
-        done.set_exception(error)
 
 
 Work = Callable[[Connection], None]
@@ -191,26 +181,15 @@ LISTING = 60.0
 """Seconds for operations that may take long: opening a store, which may make its tables, and reading many records."""
 
 
-def _read_by(
-    work: Callable[Concatenate[Connection, P], T], patience: float | None = None
+def _run_by(
+    work: Callable[Concatenate[Connection, P], T], patience: float | None = None, *, write: bool = False
 ) -> Callable[Concatenate[SqlStore, P], CoroutineType[Any, Any, T]]:
-    """Make a method that reads with one function; ``patience`` as for ``run_read``."""
+    """Make a method that reads, or with ``write`` changes, with one function; ``patience`` as for ``run_read``."""
 
-    async def read_rows(self: SqlStore, *args: P.args, **options: P.kwargs) -> T:
-        return await self.run_read(lambda connection: work(connection, *args, **options), patience)
+    async def run_with(self: SqlStore, *args: P.args, **options: P.kwargs) -> T:
+        return await self.run_work(lambda connection: work(connection, *args, **options), patience, write=write)
 
-    return read_rows
-
-
-def _write_by(
-    work: Callable[Concatenate[Connection, P], T],
-) -> Callable[Concatenate[SqlStore, P], CoroutineType[Any, Any, T]]:
-    """Make a method that writes with one function."""
-
-    async def write_rows(self: SqlStore, *args: P.args, **options: P.kwargs) -> T:
-        return await self.run_write(lambda connection: work(connection, *args, **options))
-
-    return write_rows
+    return run_with
 
 
 class SqlStore:
@@ -253,43 +232,43 @@ class SqlStore:
         self._outdated: ConfigError | None = None
         """Set when a newer release has added to the store what this one must not ignore; every method raises it."""
 
-    balances = _read_by(money.list_balances)
-    balances_of = _read_by(money.balances_of)
-    holds = _read_by(money.find_holds)
-    entries = _read_by(trail.list_entries, LISTING)
-    head = _read_by(trail.read_head)
-    entries_at = _read_by(trail.entries_at)
-    find_records = _read_by(trail.find)
-    record_keys = _read_by(trail.keys, LISTING)
-    asks = _read_by(trail.find_asks)
-    ask = _read_by(trail.find_ask)
-    spending = _read_by(trail.read_spending)
-    calls = _read_by(trail.count_calls)
-    servers = _read_by(trail.find_servers)
-    definition = _read_by(permits.find_definition)
-    standing = _read_by(permits.find_standing)
-    definitions = _read_by(permits.list_definitions)
-    blocks = _read_by(permits.list_blocks)
-    run_entries = _read_by(questions.list_run_entries)
-    review = _read_by(questions.find_review)
-    reviews = _read_by(questions.in_states)
-    draft = _read_by(questions.read_draft)
-    reviews_version = _read_by(questions.read_version)
-    partials = _read_by(questions.find_partials)
-    pages = _read_by(questions.find_pages)
-    browsers = _read_by(questions.browsers_of)
-    gather = _write_by(trail.gather_more)
-    switch_tool = _write_by(permits.switch_tool)
-    add_grant = _write_by(permits.add_grant)
-    revoke = _write_by(permits.revoke_grant)
-    unblock = _write_by(permits.unblock_server)
-    add_run_entry = _write_by(questions.add_run_entry)
-    forget_run = _write_by(questions.forget_run)
-    keep_draft = _write_by(questions.keep_draft)
-    keep_partial = _write_by(questions.keep_partial)
-    drop_partial = _write_by(questions.drop_partial)
-    keep_page = _write_by(questions.keep_page)
-    keep_browser = _write_by(questions.keep_browser)
+    balances = _run_by(money.list_balances)
+    balances_of = _run_by(money.balances_of)
+    holds = _run_by(money.find_holds)
+    entries = _run_by(trail.list_entries, LISTING)
+    head = _run_by(trail.read_head)
+    entries_at = _run_by(trail.entries_at)
+    find_records = _run_by(trail.find)
+    record_keys = _run_by(trail.keys, LISTING)
+    asks = _run_by(trail.find_asks)
+    ask = _run_by(trail.find_ask)
+    spending = _run_by(trail.read_spending)
+    calls = _run_by(trail.count_calls)
+    servers = _run_by(trail.find_servers)
+    definition = _run_by(permits.find_definition)
+    standing = _run_by(permits.find_standing)
+    definitions = _run_by(permits.list_definitions)
+    blocks = _run_by(permits.list_blocks)
+    run_entries = _run_by(questions.list_run_entries)
+    review = _run_by(questions.find_review)
+    reviews = _run_by(questions.in_states)
+    draft = _run_by(questions.read_draft)
+    reviews_version = _run_by(questions.read_version)
+    partials = _run_by(questions.find_partials)
+    pages = _run_by(questions.find_pages)
+    browsers = _run_by(questions.browsers_of)
+    gather = _run_by(trail.gather_more, write=True)
+    switch_tool = _run_by(permits.switch_tool, write=True)
+    add_grant = _run_by(permits.add_grant, write=True)
+    revoke = _run_by(permits.revoke_grant, write=True)
+    unblock = _run_by(permits.unblock_server, write=True)
+    add_run_entry = _run_by(questions.add_run_entry, write=True)
+    forget_run = _run_by(questions.forget_run, write=True)
+    keep_draft = _run_by(questions.keep_draft, write=True)
+    keep_partial = _run_by(questions.keep_partial, write=True)
+    drop_partial = _run_by(questions.drop_partial, write=True)
+    keep_page = _run_by(questions.keep_page, write=True)
+    keep_browser = _run_by(questions.keep_browser, write=True)
 
     async def commit(self, change: base.Change) -> str | None:
         try:
@@ -303,10 +282,10 @@ class SqlStore:
         return None
 
     async def task_so_far(self, task: str, ask: str) -> base.TaskSoFar:
-        return await self.run_write(partial(money.task_so_far, task=task, ask=ask, now=self._clock()))
+        return await self.run_work(partial(money.task_so_far, task=task, ask=ask, now=self._clock()), write=True)
 
     async def grants(self, identity: str | None = None) -> list[base.GrantRow]:
-        return await self.run_read(partial(permits.in_force, identity=identity, now=self._clock()))
+        return await self.run_work(partial(permits.in_force, identity=identity, now=self._clock()))
 
     async def block(self, row: base.BlockRow) -> None:
         await self._change(partial(self._block, row, ()))
@@ -320,17 +299,17 @@ class SqlStore:
 
     async def pending_call(self, *, id: str = "", fingerprint: str = "") -> base.PendingCallRow | None:
         finding = partial(questions.find_call, id=id, fingerprint=fingerprint, now=self._clock())
-        return await self.run_read(finding)
+        return await self.run_work(finding)
 
     async def settle_call(self, call: base.PendingCallRow) -> None:
         await self._change(partial(questions.keep_call, row=call), call.id)
 
     async def waiting(self) -> int:
-        return await self.run_read(partial(questions.count_waiting, now=self._clock()))
+        return await self.run_work(partial(questions.count_waiting, now=self._clock()))
 
     async def decide(self, decisions: Sequence[base.Decided]) -> base.ReviewRow | None:
         try:
-            await self.run_write(partial(self._write_decisions, decisions))
+            await self.run_work(partial(self._write_decisions, decisions), write=True)
         except money.RefusedChange as refused:
             return await self.review(str(refused))
         for decided in decisions:
@@ -354,16 +333,16 @@ class SqlStore:
         await self._change(partial(questions.claim_review, id=id, host=self.host), id)
 
     async def undecided(self) -> set[str]:
-        return await self.run_read(partial(questions.list_undecided, host=self.host))
+        return await self.run_work(partial(questions.list_undecided, host=self.host))
 
     async def watch(self, until: float) -> None:
-        await self.run_write(partial(questions.watch_process, host=self.host, until=until))
+        await self.run_work(partial(questions.watch_process, host=self.host, until=until), write=True)
 
     async def watched(self) -> bool:
-        return await self.run_read(partial(questions.is_watched, now=self._clock()))
+        return await self.run_work(partial(questions.is_watched, now=self._clock()))
 
     async def recover(self) -> int:
-        done = await self.run_write(self._recover_store)
+        done = await self.run_work(self._recover_store, write=True)
         await self._owed.pay()
         return done
 
@@ -386,21 +365,18 @@ class SqlStore:
                 _log.warning("the end of this process could not be recorded in the store: %s", type(error).__name__)
         await self._runner.aclose()
 
-    async def run_write(self, work: Callable[[Connection], T]) -> T:
-        """Open the store and write."""
+    async def run_work(
+        self, work: Callable[[Connection], T], patience: float | None = None, *, write: bool = False
+    ) -> T:
+        """Open the store, and read or write; ``patience``: most seconds, if not the usual ones."""
         await self._open()
-        return await self._patience.wait(self._runner.run(work))
+        return await self._patience.wait(self._runner.run(work, write=write), patience)
 
     async def _change(self, work: Callable[[Connection], T], question: str | None = None) -> T:
         """Change a question, or any; those who wait in this process are told at once."""
-        result = await self.run_write(work)
+        result = await self.run_work(work, write=True)
         self.news.tell(question)
         return result
-
-    async def run_read(self, work: Callable[[Connection], T], patience: float | None = None) -> T:
-        """Open the store and read; ``patience``: most seconds, if not the usual ones."""
-        await self._open()
-        return await self._patience.wait(self._runner.run(work, write=False), patience)
 
     async def _open(self) -> None:
         if self._outdated is not None:
