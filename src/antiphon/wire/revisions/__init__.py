@@ -82,9 +82,5 @@ REVISIONS: tuple[Revision, ...] = (*LEGACY, LATEST)
 MODERN: frozenset[str] = frozenset(each.name for each in REVISIONS if each.modern)
 """Names of the revisions without a handshake."""
 
-_BY_NAME = {each.name: each for each in REVISIONS}
-
-
-def find_revision(name: str) -> Revision | None:
-    """Return the revision of a name, or ``None`` if we do not speak it."""
-    return _BY_NAME.get(name)
+find_revision = {each.name: each for each in REVISIONS}.get
+"""Return the revision of a name, or ``None`` if we do not speak it."""

@@ -7,6 +7,7 @@ makes one function for each type that differs; a type without a function needs n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -163,54 +164,46 @@ def _make_conversion(
 ) -> Conversion | None:
     refused = next((each.refuses[kind] for each in differences if kind in each.refuses), None)
     if refused is not None:
-        return _make_refusal(refused, revision)
+        return partial(_refuse_value, refused, revision)
     lacks = tuple(dict.fromkeys(name for each in differences for name in each.lacks.get(kind, ())))
     changes = tuple(each.changes[kind] for each in differences if kind in each.changes)
     if not (lacks or changes or nested):
         return None
+    return partial(_convert_value, lacks, nested, changes, revision, made)
 
-    return _make_converter(lacks, nested, changes, revision, made)
 
-
-def _make_converter(
+def _convert_value(
     lacks: tuple[str, ...],
     nested: tuple[str, ...],
     changes: Sequence[Change],
     revision: str,
     made: Mapping[type, Conversion],
-) -> Conversion:
-    def convert(value: Any) -> Any:
-        changed: dict[str, Any] | None = None
-        for name in lacks:
-            if getattr(value, name) is not None:
-                changed = changed or {}
-                changed[name] = None
-        for name in nested:
-            inner: Any = getattr(value, name)
-            # ``isinstance`` would make the type checker lose the type of the items.
-            if issubclass(inner.__class__, _SEQUENCES):
-                lowered = _convert_each(inner, made)
-            elif (inward := made.get(inner.__class__)) is not None:
-                lowered = inward(inner)
-            else:
-                continue
-            if lowered is not inner:
-                changed = changed or {}
-                changed[name] = lowered
-        if changed:
-            value = replace(value, **changed)
-        for change in changes:
-            value = change(value, revision)
-        return value
-
-    return convert
+    value: Any,
+) -> Any:
+    changed: dict[str, Any] = {}
+    for name in lacks:
+        if getattr(value, name) is not None:
+            changed[name] = None
+    for name in nested:
+        inner: Any = getattr(value, name)
+        # ``isinstance`` would make the type checker lose the type of the items.
+        if issubclass(inner.__class__, _SEQUENCES):
+            lowered = _convert_each(inner, made)
+        elif (inward := made.get(inner.__class__)) is not None:
+            lowered = inward(inner)
+        else:
+            continue
+        if lowered is not inner:
+            changed[name] = lowered
+    if changed:
+        value = replace(value, **changed)
+    for change in changes:
+        value = change(value, revision)
+    return value
 
 
-def _make_refusal(thing: str, revision: str) -> Conversion:
-    def refuse(_value: Any) -> Any:
-        raise not_in(thing, revision)
-
-    return refuse
+def _refuse_value(thing: str, revision: str, _value: Any) -> Any:
+    raise not_in(thing, revision)
 
 
 def _convert_each(items: Sequence[Any], made: Mapping[type, Conversion]) -> Sequence[Any]:
