@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -46,11 +46,12 @@ _NAMED = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _names: set[str] = set()
 
 
-class _NamePeek(Struct):
-    name: str | None = None
+class _Peeked(Struct, rename="camel"):
+    name: object = None
+    is_error: bool = False
 
 
-_peek = msgspec.json.Decoder(_NamePeek).decode
+_peek = msgspec.json.Decoder(_Peeked).decode
 
 
 def make_watch(
@@ -189,13 +190,7 @@ def _get_trace_context(meta: RequestMeta | None) -> dict[str, str]:
 
 
 def _get_name(params: object) -> str | None:
-    """Return the name in params, decoded or not."""
-    if isinstance(params, Raw):
-        try:
-            return _peek(params).name
-        except msgspec.MsgspecError:
-            return None
-    name = getattr(params, "name", None)
+    name = _read_member(params, "name")
     return name if isinstance(name, str) else None
 
 
@@ -206,13 +201,6 @@ def _is_counted(name: str) -> bool:
 
 
 _BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
-
-
-class _PeekedMeta(Struct, rename="camel"):
-    is_error: bool = False
-
-
-_peek_meta = msgspec.json.Decoder(_PeekedMeta).decode
 
 
 class ReportedSpan:
@@ -258,7 +246,11 @@ class ReportedSpan:
             result = cast("tuple[object, ...]", result)[0]
         if isinstance(result, InputRequiredResult):
             self.operation.span.set_attribute("antiphon.asks", len(result.input_requests or ()))
-        self._end("tool_error" if self._labels["mcp.method.name"] == "tools/call" and _is_error(result) else None)
+        self._end(
+            "tool_error"
+            if self._labels["mcp.method.name"] == "tools/call" and _read_member(result, "is_error")
+            else None
+        )
 
     def _end(self, error: str | None, code: int | None = None) -> None:
         labels = self._labels
@@ -291,11 +283,9 @@ def _kind_of(error: BaseException) -> str:
     return type(error).__name__
 
 
-def _is_error(result: object) -> bool:
-    if isinstance(result, Raw):
-        # The result of a parked call is already encoded.
-        try:
-            return _peek_meta(result).is_error
-        except msgspec.MsgspecError:
-            return False
-    return bool(getattr(result, "is_error", False))
+def _read_member(value: object, name: str) -> object:
+    """Return a member of params or of a result, which may be encoded, as that of a parked call is."""
+    if isinstance(value, Raw):
+        with suppress(msgspec.MsgspecError):
+            return getattr(_peek(value), name)
+    return getattr(value, name, None)

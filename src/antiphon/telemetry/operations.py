@@ -171,14 +171,11 @@ def find_running_operation() -> Operation | None:
 def find_configured() -> Telemetry | None:
     """Return the telemetry of the configured providers; ``None`` if both are the API's placeholders."""
     tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
-    if _is_placeholder(tracers) and _is_placeholder(meters):
+    placeholders = ("opentelemetry.trace", "opentelemetry.metrics")
+    if all(type(provider).__module__.startswith(placeholders) for provider in (tracers, meters)):
         return None
     return _make_telemetry(tracers, meters)
 
 
 _make_telemetry = lru_cache(maxsize=1)(Telemetry)
 """Makes it once, because making an instrument twice logs a warning."""
-
-
-def _is_placeholder(provider: object) -> bool:
-    return type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
