@@ -25,6 +25,8 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, func, select
 
+from antiphon.machine.asyncio_tasks import settle_future
+
 _PROOF = "?"
 """Prefix of the notices that a process sends to itself to test the connection. No other notice begins so."""
 _PROOF_WITHIN = 5.0
@@ -174,12 +176,6 @@ class WatchedFile:
                 self.are_heard = True
                 told(None)
 
-        def end(error: sqlite3.Error | None) -> None:
-            if error is None:
-                ended.set_result(None)
-            else:
-                ended.set_exception(error)
-
         def run() -> None:
             error = None
             # The loop is closed, so nobody waits any more.
@@ -188,7 +184,7 @@ class WatchedFile:
                     self._look(stop, lambda: loop.call_soon_threadsafe(changed))
                 except sqlite3.Error as raised:
                     error = raised
-                loop.call_soon_threadsafe(end, error)
+                loop.call_soon_threadsafe(settle_future, ended, error, None)
 
         # A daemon, so that a program that never closes its store ends nevertheless.
         threading.Thread(target=run, name="antiphon-store-watch", daemon=True).start()

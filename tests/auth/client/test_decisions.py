@@ -270,7 +270,7 @@ def test_of_a_refusal_only_its_code_is_shown(body, said):
 
 def expected():
     """What is remembered of a request."""
-    return Expected.make(ISSUER, "http://127.0.0.1:5/callback")
+    return Expected(issuer=ISSUER, redirect_uri="http://127.0.0.1:5/callback")
 
 
 def test_a_server_without_pkce_is_not_used():

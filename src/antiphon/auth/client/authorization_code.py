@@ -16,10 +16,11 @@ import secrets
 import sys
 import webbrowser
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Self
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from antiphon.auth.boundary import check_address
 from antiphon.auth.challenge import hash_of
@@ -50,22 +51,12 @@ _NOT_THIS = _PAGE.format(title="Nothing is waiting here", text="Start signing in
 
 
 class Expected(Struct, frozen=True, kw_only=True):
-    """The secrets of one authorization request, kept until the browser returns; used once."""
+    """The secrets of one authorization request, kept until the browser returns; used once, and random by default."""
 
-    state: str
-    verifier: str
+    state: str = field(default_factory=partial(secrets.token_urlsafe, 32))
+    verifier: str = field(default_factory=partial(secrets.token_urlsafe, 64))
     issuer: str
     redirect_uri: str
-
-    @classmethod
-    def make(cls, issuer: str, redirect_uri: str) -> Expected:
-        """Generate the secrets of one request."""
-        return cls(
-            state=secrets.token_urlsafe(32),
-            verifier=secrets.token_urlsafe(64),
-            issuer=issuer,
-            redirect_uri=redirect_uri,
-        )
 
     @property
     def challenge(self) -> str:
@@ -170,7 +161,7 @@ class AuthorizationCode:
         server, client_id = wanted.endpoint.server, wanted.endpoint.identity.client_id
         if self._check:
             check_pkce(server)
-        expected = Expected.make(server.issuer, self._redirect_uri)
+        expected = Expected(issuer=server.issuer, redirect_uri=self._redirect_uri)
         address = authorization_address(server, client_id, expected, scope=wanted.scope, resource=wanted.resource)
         try:
             async with asyncio.timeout(self._timeout):

@@ -125,12 +125,9 @@ class WorkloadIdentity(JwtBearer):
 
     async def _from_file(self, _issuer: str) -> str:
         try:
-            return (await asyncio.to_thread(self._read)).strip()
+            return (await asyncio.to_thread(read_file, self._path, MAX_FILE)).decode("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise Unauthorized(f"signing in failed: {self._path} cannot be read ({type(error).__name__})") from None
-
-    def _read(self) -> str:
-        return read_file(self._path, MAX_FILE).decode("ascii")
 
 
 class EnterpriseManaged:

@@ -16,14 +16,8 @@ from typing import Any
 import msgspec
 
 from antiphon.auth.metadata import issuer_places
-from antiphon.auth.server.issuer import (
-    Issuer,
-    IssuerUnavailable,
-    Metadata,
-    check_address,
-    fetch_document,
-    read_metadata,
-)
+from antiphon.auth.server import issuer as issuers
+from antiphon.auth.server.issuer import Issuer, IssuerUnavailable
 from antiphon.errors import ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks
 
@@ -103,7 +97,7 @@ class KeySet:
 
     def __init__(self, issuer: Issuer, fetch: Fetch | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._issuer = issuer
-        self._fetch = fetch or partial(fetch_document, issuer=None if issuer.jwks_uri else issuer.url)
+        self._fetch = fetch or partial(issuers.fetch_document, issuer=None if issuer.jwks_uri else issuer.url)
         self._clock = clock
         self._keys: tuple[PublicKey, ...] = ()
         self._fetched: float | None = None
@@ -206,13 +200,13 @@ def read_keys(document: bytes) -> tuple[PublicKey, ...]:
     return tuple(key for key in read if key is not None)
 
 
-async def metadata_of(issuer: Issuer, fetch: Fetch) -> Metadata:
+async def metadata_of(issuer: Issuer, fetch: Fetch) -> issuers.Metadata:
     """Fetch the metadata of an issuer from the first of its locations that has it, or raise ``IssuerUnavailable``."""
     said: list[str] = []
     for url in issuer_places(issuer.url):
         try:
-            check_address(url, "issuer")
-            return read_metadata(await fetch(url), issuer.url)
+            issuers.check_address(url, "issuer")
+            return issuers.read_metadata(await fetch(url), issuer.url)
         except IssuerUnavailable as error:
             said.append(str(error))
     raise IssuerUnavailable("; ".join(said))
