@@ -14,10 +14,10 @@ import hashlib
 import re
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, Concatenate, ParamSpec, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -30,8 +30,6 @@ from antiphon.host.store.memory_store import MemoryStore
 from antiphon.wire.origin import Origin
 
 __all__ = ["Audit", "Facts", "Proof", "Record", "Step", "check_lines", "csv_lines", "day_of", "json_lines"]
-
-P = ParamSpec("P")
 
 _KEPT = 10_000
 """Records of this process kept in memory: some thousand requests, about 5 MB."""
@@ -73,17 +71,6 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
         return self.fault is None
 
 
-def _keep_made(make: Callable[Concatenate[Audit, P], Record]) -> Callable[Concatenate[Audit, P], Record]:
-    """Make a method that also keeps the record that another one makes."""
-
-    def note(self: Audit, *args: P.args, **facts: P.kwargs) -> Record:
-        record = make(self, *args, **facts)
-        self.keep(record)
-        return record
-
-    return note
-
-
 class Audit:
     """The records of one host: the latest ones of this process in memory, all of them in the store."""
 
@@ -97,6 +84,29 @@ class Audit:
         self.content = content
         self._store = store or MemoryStore()
         self._recent: deque[Record] = deque(maxlen=_KEPT)
+
+    def note(
+        self,
+        origin: Origin,
+        method: str,
+        step: Step,
+        outcome: str = "",
+        digest: str | None = None,
+        **facts: Unpack[Facts],
+    ) -> Record:
+        """Make a record and keep it in memory. The store keeps it once the transaction that carries it is committed.
+
+        Args:
+            origin: who asked, and why.
+            method: method of the ask.
+            step: stage of the pipeline.
+            outcome: what the stage decided.
+            digest: hash of the content.
+            facts: further members of the record.
+        """
+        record = self.draft(origin, method, step, outcome, digest, **facts)
+        self._recent.append(record)
+        return record
 
     async def record(self, origin: Origin, method: str, step: Step, outcome: str) -> None:
         """Record something before it happens, in a transaction of its own.
@@ -145,9 +155,6 @@ class Audit:
             people=() if facts.get("by") is None else read_deciders(facts.get("by")),
             **facts,
         )
-
-    note = _keep_made(draft)
-    """Make a record and keep it in memory; see ``draft``. The store keeps it once its transaction is committed."""
 
     def keep(self, record: Record) -> None:
         """Keep a draft in memory, because it has happened.
