@@ -92,9 +92,9 @@ def cli_page() -> str:
 
 def _parts(name: str) -> list[str]:
     """List the commands within a command, if it has any."""
-    module = COMMANDS[name][0].partition(":")[0]
-    group = getattr(import_module(f"antiphon.cli.commands.{module}"), "commands", None)
-    return [] if group is None else [*group.commands]
+    module, _, function = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(f"antiphon.cli.commands.{module}"), function or "commands", None)
+    return [*getattr(found, "commands", ())]
 
 
 def _help(*command: str) -> str:
