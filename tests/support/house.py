@@ -28,11 +28,11 @@ SRC = ROOT / "src" / "antiphon"
 
 
 def entries() -> dict[str, int]:
-    """Count the names side by side in each folder of ``src``: modules, packages and folders of data."""
+    """Count the names side by side in each folder of ``src``: modules with their stubs, packages, folders of data."""
     folders = [SRC, *(path for path in SRC.rglob("*") if path.is_dir() and path.name != "__pycache__")]
     return {
         path.relative_to(SRC.parent).as_posix(): len(
-            [p for p in path.iterdir() if not p.name.startswith("__") and p.name != "py.typed"]
+            [p for p in path.iterdir() if not p.name.startswith("__") and p.suffix not in (".pyi", ".typed")]
         )
         for path in folders
     }
