@@ -121,12 +121,13 @@ async def check(folder: Path) -> int:
 
 
 def kill(nursery: subprocess.Popen[str], folder: Path, times: int) -> None:
-    """Kill so many, and look at what each left."""
+    """Kill so many, and look at what each of the first left; later at five together, as a look reads all records."""
     chance = random.Random(2026)
     records = 0
     for seed in range(times):
         kill_one(nursery, seed, 0.005 + chance.random() * 0.1)
-        records = asyncio.run(check(folder))
+        if seed < 40 or seed % 5 == 4:
+            records = asyncio.run(check(folder))
     assert records > times
 
 
