@@ -75,8 +75,20 @@ async def test_tables_that_no_release_has_made_are_left_alone(tmp_path: Path) ->
     Table("one", metadata, Column("id", Integer))
     runner = runner_at(tmp_path / "file.db", extra="sql")
     await runner.run(lambda connection: connection.execute(text("create table one (other integer)")))
-    with pytest.raises(ConfigError, match="the tables set have no revision"):
+    with pytest.raises(ConfigError, match=r"file\.db: the tables set have no revision"):
         await runner.run(TableSet("set", metadata).make)
+    await runner.aclose()
+
+
+async def test_tables_of_the_same_revision_that_lack_a_column_are_left_alone(tmp_path: Path) -> None:
+    """Before the first release, tables change without a revision of their own."""
+    before, now = MetaData(), MetaData()
+    Table("one", before, Column("id", Integer))
+    Table("one", now, Column("id", Integer), Column("new", Integer))
+    runner = runner_at(tmp_path / "file.db", extra="sql")
+    assert await runner.run(TableSet("set", before).make)
+    with pytest.raises(ConfigError, match=r"file\.db: the tables set lack columns: an unreleased version"):
+        await runner.run(TableSet("set", now).make)
     await runner.aclose()
 
 

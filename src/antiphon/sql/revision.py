@@ -61,10 +61,7 @@ class TableSet(NamedTuple):
         _metadata.create_all(connection)
         found = self.check(connection)
         if not found and not self.metadata.tables.keys().isdisjoint(sa.inspect(connection).get_table_names()):
-            raise ConfigError(
-                f"the tables {self.name} have no revision: an unreleased version of antiphon, or another program, has "
-                "made them. Move the database away, or use another one"
-            )
+            raise self._refuse(connection, "have no revision")
         self.metadata.create_all(connection)
         values = {"revision": self.revision, "oldest": self.oldest}
         if not found:
@@ -79,10 +76,20 @@ class TableSet(NamedTuple):
         Raises:
             ConfigError: as ``check``.
         """
-        names = set(sa.inspect(connection).get_table_names())
+        inspector = sa.inspect(connection)
+        names = set(inspector.get_table_names())
         if _revisions.name not in names:
             return False
         found = self.check(connection)
+        if found == self.revision:
+            there = {
+                name: {one["name"] for one in columns} for (_, name), columns in inspector.get_multi_columns().items()
+            }
+            if any(
+                not there.get(name, set(table.c.keys())).issuperset(table.c.keys())
+                for name, table in self.metadata.tables.items()
+            ):
+                raise self._refuse(connection, "lack columns")
         if found > self.revision:
             newer = "the tables %s are of a newer release (%d) than this one (%d)"
             _log.warning(newer, self.name, found, self.revision)
@@ -104,6 +111,12 @@ class TableSet(NamedTuple):
                 "use another database"
             )
         return found.revision
+
+    def _refuse(self, connection: sa.Connection, problem: str) -> ConfigError:
+        return ConfigError(
+            f"{connection.engine.url.database}: the tables {self.name} {problem}: an unreleased version of antiphon "
+            "or another program has made them. Move the database away, or use another one"
+        )
 
 
 def time_of(connection: sa.Connection, at: float | None = None) -> sa.ColumnElement[float]:
