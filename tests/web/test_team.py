@@ -87,6 +87,14 @@ async def test_only_an_admin_changes_what_lasts(path: str):
             assert (await browser.post(path, {"identity": "x"})).status_code == status
 
 
+async def test_no_address_is_made_that_would_open_nothing():
+    """Whoever comes to the page signs in, so that an invitation would mislead."""
+    async with team() as made:
+        dee = await made.browser("dee")
+        answer = await dee.post("/settings/invite")
+        assert (answer.status_code, "token=" in answer.text) == (404, False)
+
+
 async def test_every_action_has_a_role():
     """A viewer can change nothing but the settings of the own browser, and sign out."""
     async with team() as made:
