@@ -144,7 +144,7 @@ class Seal:
         if keys:
             check_encryption("Server(keys=)")
         self._keys = tuple(keys)
-        self._opened: list[_SealingKey | _SigningKey] = []
+        self._opened: list[_EncryptionKey | _SigningKey] = []
         self._mark = _MARK if keys else _SIGNED
 
     def share(self, key: bytes) -> None:
@@ -160,7 +160,7 @@ class Seal:
     def seal_bytes(self, data: bytes, bound_to: bytes) -> bytes:
         """Seal anything for one binding. Only a seal with keys also encrypts it."""
         key = (self._opened or self._make_keys())[0]
-        return b"".join((self._mark, *key.encrypt(data, self._mark + bound_to)))
+        return b"".join((self._mark, *key.seal(data, self._mark + bound_to)))
 
     def open(self, text: str, bound_to: bytes, now: float) -> State:
         """Open a state. Raises the same ``InvalidParams`` whatever is wrong."""
@@ -185,13 +185,13 @@ class Seal:
         """Open data of ``seal_bytes``. Raises the same ``InvalidParams`` whatever is wrong."""
         if blob.startswith(self._mark):
             for key in self._opened or self._make_keys():
-                found = key.decrypt(blob, self._mark + bound_to)
+                found = key.open(blob, self._mark + bound_to)
                 if found is not None:
                     return found
         raise make_refusal()
 
-    def _make_keys(self) -> list[_SealingKey | _SigningKey]:
-        self._opened = [_SealingKey(key) for key in self._keys] or [_SigningKey()]
+    def _make_keys(self) -> list[_EncryptionKey | _SigningKey]:
+        self._opened = [_EncryptionKey(key) for key in self._keys] or [_SigningKey()]
         return self._opened
 
 
@@ -279,12 +279,12 @@ class _SigningKey:
     def __init__(self) -> None:
         self._key = os.urandom(32)
 
-    def encrypt(self, data: bytes, bound_to: bytes) -> Sequence[bytes]:
+    def seal(self, data: bytes, bound_to: bytes) -> Sequence[bytes]:
         """Authenticate data and what it is bound to; return nonce, data and signature."""
         nonce = os.urandom(_NONCE)
         return nonce, data, self._sign(nonce + data, bound_to)
 
-    def decrypt(self, blob: bytes, bound_to: bytes) -> bytes | None:
+    def open(self, blob: bytes, bound_to: bytes) -> bytes | None:
         """Return the data of a blob of mark, nonce, data and signature; ``None`` if it was not signed so."""
         signed, signature = blob[len(_SIGNED) : -_SIGNATURE], blob[-_SIGNATURE:]
         return signed[_NONCE:] if hmac.compare_digest(signature, self._sign(signed, bound_to)) else None
@@ -294,7 +294,7 @@ class _SigningKey:
         return hmac.digest(self._key, len(bound_to).to_bytes(8) + bound_to + signed, "sha256")
 
 
-class _SealingKey:
+class _EncryptionKey:
     """One key of a server, and the keys that are derived from it."""
 
     def __init__(self, key: bytes) -> None:
@@ -313,7 +313,7 @@ class _SealingKey:
         self._left = 0
         """Texts for which it may still be used."""
 
-    def encrypt(self, data: bytes, bound_to: bytes) -> Sequence[bytes]:
+    def seal(self, data: bytes, bound_to: bytes) -> Sequence[bytes]:
         """Encrypt and authenticate data, and authenticate what it is bound to; return nonce and text, in pieces."""
         present = self._present
         if present is None or self._left <= 0:
@@ -325,8 +325,8 @@ class _SealingKey:
             return half, nonce, *_encrypt_pieces(used.key, nonce, data, bound_to)
         return half, nonce, used.cipher.encrypt(nonce, data, bound_to)
 
-    def decrypt(self, blob: bytes, bound_to: bytes) -> bytes | None:
-        """Undo ``encrypt`` for a blob of mark, nonce and text; ``None`` if the key or anything bound is another."""
+    def open(self, blob: bytes, bound_to: bytes) -> bytes | None:
+        """Undo ``seal`` for a blob of mark, nonce and text; ``None`` if the key or anything bound is another."""
         start = len(_MARK) + _NONCE
         text = start + _NONCE
         half, nonce = blob[len(_MARK) : start], blob[start:text]
