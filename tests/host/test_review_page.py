@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -20,6 +19,7 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.envelope import to_wire
 from antiphon.wire.origin import Origin
 from tests.host.asks import Person, approve, origin, request
+from tests.support.without_page import hide_page_packages
 from tests.web.pages import visitor
 
 FORM = ElicitRequestParams.form("Who?", {"properties": {"name": {"type": "string"}}})
@@ -158,10 +158,7 @@ async def test_a_host_without_a_page_has_nothing_to_close():
 
 def test_missing_packages_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch):
     """Before anything is asked."""
-    for name in [name for name in sys.modules if name.startswith("antiphon.web")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "starlette", None)
-    monkeypatch.setitem(sys.modules, "starlette.requests", None)
+    hide_page_packages(monkeypatch)
     with pytest.raises(
         ConfigError, match=rf"the review page needs more packages .*{re.escape(describe_install('host'))}"
     ):

@@ -6,7 +6,6 @@ import asyncio
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from antiphon.web.site import ARMING
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, ROOT, environment
 from tests.cli.waiting import waiting
+from tests.support.without_page import hide_page_packages
 from tests.web.pages import visitor
 
 ADDRESS = re.compile(r"Review page: (http://\S+)\n")
@@ -126,10 +126,7 @@ def test_what_cannot_be_is_wrong_usage(options: tuple[str, ...], said: str, cli:
 
 def test_missing_packages_are_named_with_the_remedy(cli: Cli, monkeypatch: pytest.MonkeyPatch):
     """In one line, with exit code 2."""
-    for name in [name for name in sys.modules if name.startswith("antiphon.web")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "starlette", None)
-    monkeypatch.setitem(sys.modules, "starlette.requests", None)
+    hide_page_packages(monkeypatch)
     done = cli("review", "--web", "--store", "new.db")
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
