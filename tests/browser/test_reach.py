@@ -20,6 +20,8 @@ from tests.browser.pictures import CONFIG
 from tests.browser.visits import ARMED, Visit, visit
 from tests.host.asks import origin, request
 from tests.web.pages import Desk, desk
+from tests.web.signing import team
+from tests.web.test_password_sign_in import PEOPLE, SECRET
 
 pytestmark = pytest.mark.browser
 
@@ -73,9 +75,9 @@ SETTLED = """() => document.body.dataset.ready && document.fonts.status === "loa
     && !document.querySelector("#view [aria-busy], #view [inert], #view [data-arming][aria-disabled]")"""
 
 
-async def faults(page: Page) -> list[str]:
+async def faults(page: Page, settled: str = SETTLED) -> list[str]:
     """Run axe-core, and list its findings; and what is pressed and has less than 24 pixels (links in a text aside)."""
-    await page.wait_for_function(SETTLED)
+    await page.wait_for_function(settled)
     # The last argument of evaluate must not be returned: the library is an object that cannot be sent.
     await page.evaluate(f"{AXE.read_text()}; undefined")
     found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then(found => found.violations)")
@@ -115,6 +117,25 @@ async def prepared(tmp_path: Path) -> AsyncIterator[tuple[Desk, Question]]:
         question, _ = await page.asked(system_prompt="Be brief \u202e", max_tokens=9_000)
         page.tasks.append(asyncio.create_task(page.host.elicit(FORM, origin("f"))))
         yield page, question
+
+
+@pytest.mark.parametrize("look", LOOKS[::3])
+async def test_a_person_signs_in_with_a_password(chromium: Browser, look: Look, tmp_path: Path):
+    """By keyboard, and the form has no fault, also after a wrong password; then the page is that person's."""
+    (tmp_path / "people.toml").write_text(PEOPLE)
+    async with team(passwords=str(tmp_path / "people.toml")) as made, look.visit(chromium, made) as seen:
+        assert await faults(seen.page, "document.fonts.status === 'loaded'") == []
+        for password in ("wrong", SECRET):
+            await seen.page.fill("#name", "ann")
+            await seen.page.fill("#password", password)
+            await seen.key("Enter")
+            if password == "wrong":
+                await seen.page.wait_for_selector("[role=alert]")
+                assert await seen.page.evaluate("document.activeElement.id") == "password"
+                assert await faults(seen.page, "document.fonts.status === 'loaded'") == []
+        await seen.page.wait_for_selector("body[data-ready]")
+        await seen.page.click("nav a[href='/settings']")
+        await seen.page.wait_for_selector("text=Ann Lee")
 
 
 @pytest.mark.parametrize("look", LOOKS)

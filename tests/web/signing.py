@@ -189,14 +189,18 @@ class Team:
 async def team(
     *rules: Rule, undo: float = 0.0, hours: float = 8.0, issuer: str = "", url: str = "", **more: Any
 ) -> AsyncIterator[Team]:
-    """Serve a page on which the people of ``PEOPLE`` sign in, for a block. ``issuer``: that of a real provider."""
+    """Serve a page on which the people of ``PEOPLE`` sign in, for a block.
+
+    ``issuer``: that of a real provider; ``passwords`` instead: a file of people.
+    """
     async with AsyncExitStack() as stack:
         provider = Provider()
-        if not issuer:
-            await stack.enter_async_context(provider.open())
         url = url or f"http://team.localhost:{free_port()}"
-        issuer = issuer or provider.url
-        sign_in = SignIn(url=url, issuer=issuer, client_id=CLIENT, roles=ROLES, hours=hours, **more)
+        if "passwords" not in more:
+            if not issuer:
+                await stack.enter_async_context(provider.open())
+            more |= {"issuer": issuer or provider.url, "client_id": CLIENT}
+        sign_in = SignIn(url=url, roles=ROLES, hours=hours, **more)
         config = Config(review=Reviewing(undo=undo, sign_in=sign_in))
         store = MemoryStore()
         host = Host(Scripted(["ok"] * 50), reviewer=Queue(store), store=store, policy=Policy(rules=rules))

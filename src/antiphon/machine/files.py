@@ -7,6 +7,7 @@ length.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import stat
@@ -16,6 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO
 
+_log = logging.getLogger("antiphon")
 _PRIVATE = 0o600
 # Opening a pipe waits for its other end. Windows has neither of these, but tells text from bytes.
 _READING = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT"))
@@ -40,6 +42,20 @@ def read_file(path: Path, limit: int = -1) -> bytes:
     """Read a regular file, or its first ``limit`` bytes; raises ``OSError`` as ``open_file`` does."""
     with open_file(path) as file:
         return file.read(limit)
+
+
+def keep_from_others(path: Path) -> bool:
+    """Remove all rights to a file from everybody but its owner; tell whether others had some. ``OSError`` on failure.
+
+    On Windows it does nothing: mode bits say nothing about other users there.
+    """
+    # Not opened: closing a database's file would end this process's locks on it.
+    rights = stat.S_IMODE(path.stat().st_mode)
+    if os.name != "posix" or not rights & 0o077:
+        return False
+    path.chmod(rights & 0o700)
+    _log.warning("%s: others could read or write it; they cannot any more", path)
+    return True
 
 
 @contextmanager

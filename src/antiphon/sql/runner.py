@@ -13,7 +13,6 @@ import logging
 import math
 import os
 import sqlite3
-import stat
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from sqlalchemy.pool import NullPool
 
 from antiphon.errors import ConfigError
 from antiphon.machine.asyncio_tasks import settle_future, start_in
+from antiphon.machine.files import keep_from_others
 from antiphon.sql.notices import ChannelNotices, WatchedFile
 
 T = TypeVar("T")
@@ -351,16 +351,12 @@ def _keep_from_others(path: Path) -> None:
         ConfigError: the rights cannot be changed.
     """
     for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
-        with suppress(FileNotFoundError):
-            rights = stat.S_IMODE(file.stat().st_mode)
-            # On other systems the mode bits say nothing about other users.
-            if os.name != "posix" or not rights & 0o077:
-                continue
-            try:
-                file.chmod(rights & 0o700)
-            except OSError as error:
-                raise ConfigError(f"{file}: others may read or write it: chmod 600 ({error.strerror})") from None
-            _log.warning("%s: others could read or write it; they cannot any more", file)
+        try:
+            keep_from_others(file)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise ConfigError(f"{file}: others may read or write it: chmod 600 ({error.strerror})") from None
 
 
 class PostgresRunner(Runner):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import time
 from collections.abc import Callable, Collection
 from secrets import token_urlsafe
@@ -59,6 +60,8 @@ SIGNED_OUT = "/signed-out"
 """The path to which the provider sends a browser after it has signed the person out there, too."""
 BEGUN_FOR = 600.0
 """Seconds in which a sign-in has to be completed."""
+_PATH = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,500}")
+"""A path of this page: one that begins with two slashes, or has a backslash, would lead a browser elsewhere."""
 _READING = ("GET", "HEAD")
 _PUBLIC = ("/open", "/alive", "/sign-in", CALLBACK, SIGNED_OUT)
 _SESSION, _FORM, _PLAIN = "antiphon.session", "antiphon.form", "antiphon.plain"
@@ -204,6 +207,11 @@ def is_plain(request: Request) -> bool:
     return request.scope[_PLAIN]
 
 
+def check_path(then: str) -> str:
+    """Return a path of this page that a browser has asked for; ``/`` for an address of any other kind."""
+    return then if _PATH.fullmatch(then) else "/"
+
+
 def _plain_text(status: int, text: str) -> Response:
     return PlainTextResponse(f"{text}\n", status)
 
@@ -212,7 +220,7 @@ class SignedInPerson(msgspec.Struct, frozen=True, kw_only=True):
     """A completed sign-in."""
 
     person: Person
-    token: str
+    token: str = ""
     """The ID token, by which the provider knows whom to sign out."""
     then: str
     """The path that the browser had asked for."""

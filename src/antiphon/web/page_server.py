@@ -146,11 +146,7 @@ class ReviewPage:
         ]
         if settings is not None:
             named, plain = urlsplit(settings.url).netloc, ()
-            # Only now: it loads the HTTP client.
-            from antiphon.web.provider_sign_in import ProviderSignIn
-
-            self.site.sign_in = ProviderSignIn(settings, os.environ, clock=clock)
-            routes += sign_in_routes.make_routes(self.site, self.site.sign_in)
+            routes += sign_in_routes.make_routes(self.site, settings)
         self.site_routes = [(route.path, route.methods or set[str]()) for route in routes if isinstance(route, Route)]
         """Each path with its methods."""
         # Lengths tell nobody anything: the page is served on this machine, or in plain.

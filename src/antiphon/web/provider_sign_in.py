@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
-import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,7 +19,6 @@ from secrets import token_bytes, token_urlsafe
 from typing import Any, cast
 from urllib.parse import quote, unquote, urlencode
 
-import msgspec
 from yarl import URL
 
 from antiphon.auth.client.authorization_code import Expected, authorization_address, check_pkce, code_in, read_redirect
@@ -32,9 +30,9 @@ from antiphon.auth.server.access_token import Invalid
 from antiphon.auth.server.issuer import Issuer, IssuerUnavailable
 from antiphon.auth.server.verifier import Verifier
 from antiphon.errors import ConfigError, Unauthorized
-from antiphon.host.checks.people import ROLES, Person
+from antiphon.host.checks.people import Person, find_role
 from antiphon.host.config.settings import SignIn
-from antiphon.web.page_guards import BEGUN_FOR, CALLBACK, SIGNED_OUT, SignedInPerson
+from antiphon.web.page_guards import BEGUN_FOR, CALLBACK, SIGNED_OUT, SignedInPerson, check_path
 
 MAX_FINISHING = 20
 """Most sign-ins that the provider is asked about at the same time: each costs it a request."""
@@ -46,8 +44,6 @@ _METADATA_FOR = 3600.0
 _FAILURE_PAUSE = 5.0
 """Seconds after metadata could not be fetched before the next attempt."""
 _MAX_GROUPS = 1_000
-_PATH = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,500}")
-"""A path of this page: one that begins with two slashes, or has a backslash, would lead a browser elsewhere."""
 
 
 class ProviderSignIn:
@@ -64,13 +60,13 @@ class ProviderSignIn:
             raise ConfigError(f"[review.sign_in]: the environment variable {settings.client_secret} is not set")
         self._settings = settings
         self.clock = clock
-        self._identity = ClientIdentity(client_id=settings.client_id, secret=secret)
+        self._identity = ClientIdentity(client_id=self._settings.client_id, secret=secret)
         self._redirect_uri = settings.origin + CALLBACK
         # Types: an access token has another audience, so that "JWT" alone confuses nothing.
-        issuer = Issuer(url=settings.issuer, types=("", "JWT"))
+        issuer = Issuer(url=self._settings.issuer, types=("", "JWT"))
         self._verifier = Verifier(
             [issuer],
-            frozenset({settings.client_id}),
+            frozenset({self._settings.client_id}),
             check=None,
             leeway=_LEEWAY,
             covers=None,
@@ -95,8 +91,7 @@ class ProviderSignIn:
             Unauthorized: the provider cannot be used now; the text says why.
         """
         server = await self._find_server()
-        path = then if _PATH.fullmatch(then) else "/"
-        body = f"{int(self.clock())}.{token_urlsafe(24)}.{quote(path, safe='')}"
+        body = f"{int(self.clock())}.{token_urlsafe(24)}.{quote(check_path(then), safe='')}"
         cookie = f"{body}.{self._derive('cookie', body)}"
         scope = " ".join(dict.fromkeys(("openid", *self._settings.scopes)))
         address = authorization_address(
@@ -227,7 +222,7 @@ class ProviderSignIn:
             raise Unauthorized("signing in was stopped: the ID token was issued to another client")
         if not isinstance(subject, str) or not subject or "iat" not in claims:
             raise Unauthorized("signing in was stopped: the ID token names nobody, or no time")
-        return find_role(read_person(claims, self._settings), self._settings)
+        return find_role(read_person(claims, self._settings), self._settings.roles)
 
 
 def read_person(claims: Mapping[str, Any], settings: SignIn) -> Person:
@@ -246,11 +241,3 @@ def read_person(claims: Mapping[str, Any], settings: SignIn) -> Person:
         email=email if isinstance(email, str) and claims.get("email_verified") is True else None,
         groups=frozenset(group for group in listed[:_MAX_GROUPS] if isinstance(group, str) and group),
     )
-
-
-def find_role(person: Person, settings: SignIn) -> Person:
-    """Return the person with the highest role that the settings give; raise ``Unauthorized`` if that is none."""
-    found = [role for role in ROLES if person.is_among(settings.roles.get(role, ()))]
-    if not found:
-        raise Unauthorized(f"{person} has no role here: an entry in [review.sign_in.roles] gives one")
-    return msgspec.structs.replace(person, role=found[-1])

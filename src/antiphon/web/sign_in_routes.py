@@ -1,4 +1,4 @@
-"""The way into a page on which people sign in, and out of it: the routes around ``provider_sign_in``.
+"""The way into a page on which people sign in, and out of it: the routes around the two ways to sign in.
 
 Owns the cookies of both, and what a browser is shown when nobody is signed in. A session's secret is new with each
 sign-in, so that one that was planted in a browser never becomes a person's.
@@ -6,6 +6,7 @@ sign-in, so that one that was planted in a browser never becomes a person's.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 from html import escape
@@ -16,24 +17,61 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from antiphon.errors import Unauthorized
-from antiphon.web.page_guards import BEGUN_FOR, CALLBACK, SIGNED_OUT, session_of
+from antiphon.host.config.settings import SignIn
+from antiphon.host.review.decisions import InvalidInput
+from antiphon.web.page_guards import BEGUN_FOR, CALLBACK, SIGNED_OUT, SignedInPerson, check_path, form_of, session_of
 from antiphon.web.site import Site
 
 if TYPE_CHECKING:
+    from antiphon.web.password_sign_in import PasswordSignIn
     from antiphon.web.provider_sign_in import ProviderSignIn
 
 _BEGUN = "antiphon-sign-in"
 """Name of the cookie of a sign-in that has begun."""
 
 
-def make_routes(site: Site, sign_in: ProviderSignIn) -> list[Route]:
-    """Make the routes for browsers without a session."""
+def make_routes(site: Site, settings: SignIn) -> list[Route]:
+    """Make the routes for browsers without a session, and what signs people in."""
+    # Each only where it is used: one loads an HTTP client, the other a library in C.
+    if settings.passwords is not None:
+        from antiphon.web.password_sign_in import PasswordSignIn
+
+        site.sign_in = by_password = PasswordSignIn(settings, clock=site.clock)
+        return [
+            Route("/sign-in", partial(_ask_password, site), methods=["GET"]),
+            Route("/sign-in", partial(_check_password, site, by_password), methods=["POST"]),
+            Route(SIGNED_OUT, partial(_show_end, site), methods=["GET"]),
+        ]
+    from antiphon.web.provider_sign_in import ProviderSignIn
+
+    site.sign_in = sign_in = ProviderSignIn(settings, os.environ, clock=site.clock)
     entries: dict[str, Callable[[Site, ProviderSignIn, Request], Awaitable[Response]]] = {
         "/sign-in": _begin_sign_in,
         CALLBACK: _finish_sign_in,
-        SIGNED_OUT: _show_end,
     }
-    return [Route(path, partial(enter, site, sign_in), methods=["GET"]) for path, enter in entries.items()]
+    entering = [Route(path, partial(enter, site, sign_in), methods=["GET"]) for path, enter in entries.items()]
+    return [*entering, Route(SIGNED_OUT, partial(_show_end, site), methods=["GET"])]
+
+
+async def _ask_password(site: Site, request: Request) -> Response:
+    """Show the form for name and password."""
+    if session_of(request) is not None:
+        return RedirectResponse("/", 303)
+    then = check_path(request.query_params.get("then", "/"))
+    return site.plain_html(request, "entrance/sign_in.html", name="", then=then, fault="")
+
+
+async def _check_password(site: Site, sign_in: PasswordSignIn, request: Request) -> Response:
+    """Let in whoever has sent a name and its password; the guards have checked that our form has sent them."""
+    sent = dict(form_of(request))
+    name, then = sent.get("name", ""), check_path(sent.get("then", "/"))
+    try:
+        person = await sign_in.check(name, sent.get("password", ""))
+    except (InvalidInput, Unauthorized) as error:
+        invalid = isinstance(error, InvalidInput)
+        fault = site.texts(request)(error.key, **error.values) if invalid else str(error)
+        return site.plain_html(request, "entrance/sign_in.html", status=403, name=name, then=then, fault=fault)
+    return _let_in(site, request, SignedInPerson(person=person, then=then), RedirectResponse(then, 303))
 
 
 async def _begin_sign_in(site: Site, sign_in: ProviderSignIn, request: Request) -> Response:
@@ -59,12 +97,17 @@ async def _finish_sign_in(site: Site, sign_in: ProviderSignIn, request: Request)
     except Unauthorized as error:
         # Another tab may have been faster.
         return RedirectResponse("/", 303) if session_of(request) else _show_text(site, request, str(error), 403)
+    # By a page of ours in between: a cookie that is Strict is not sent with the redirect of another site.
+    response = _let_in(site, request, signed_in, HTMLResponse(leading_to(signed_in.then)))
+    response.delete_cookie(_name_begun(site), secure=site.access.is_encrypted)
+    return response
+
+
+def _let_in(site: Site, request: Request, signed_in: SignedInPerson, response: Response) -> Response:
+    """Open a session for a person, in place of the browser's earlier one."""
     site.access.end(request.cookies.get(site.access.cookie, ""))
     secret = site.access.admit(signed_in)
-    # By a page of ours in between: a cookie that is Strict is not sent with the redirect of another site.
-    response = HTMLResponse(leading_to(signed_in.then))
     response.set_cookie(site.access.cookie, secret, httponly=True, samesite="strict", secure=site.access.is_encrypted)
-    response.delete_cookie(_name_begun(site), secure=site.access.is_encrypted)
     return response
 
 
@@ -81,7 +124,7 @@ async def sign_out(site: Site, request: Request) -> Response:
     return response
 
 
-async def _show_end(site: Site, _: ProviderSignIn, request: Request) -> Response:
+async def _show_end(site: Site, request: Request) -> Response:
     return _show_text(site, request, site.texts(request)("signed.out"), 200)
 
 

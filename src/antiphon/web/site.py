@@ -47,6 +47,7 @@ from antiphon.web.render import LONG, PIECE, make_environment
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 if TYPE_CHECKING:
+    from antiphon.web.password_sign_in import PasswordSignIn
     from antiphon.web.provider_sign_in import ProviderSignIn
 
 THEMES = ("auto", "light", "dark")
@@ -95,7 +96,7 @@ class Site:
         self.clock = clock
         self.closing = asyncio.Event()
         """Set when the page is about to end, so that open streams end."""
-        self.sign_in: ProviderSignIn | None = None
+        self.sign_in: ProviderSignIn | PasswordSignIn | None = None
         """How people sign in; ``None`` if whoever has the address may decide."""
         self._gathering: asyncio.Task[None] | None = None
         self._environment = make_environment()
@@ -201,7 +202,11 @@ class Site:
 
     def doorway(self, request: Request) -> Response:
         """Send a page with only the script, which then requests the page again with the session in a header."""
-        return HTMLResponse(self._environment.get_template("doorway.html").render(**self._words(request)))
+        return self.plain_html(request, "entrance/doorway.html")
+
+    def plain_html(self, request: Request, template: str, *, status: int = 200, **values: object) -> Response:
+        """Send a page to a browser that may have no session."""
+        return HTMLResponse(self._environment.get_template(template).render(**self._words(request), **values), status)
 
     def problem(self, request: Request, status: int, key: str, *, detail: str = "", **values: object) -> Response:
         """Report a problem: to the page's script, or as a page if there is none."""

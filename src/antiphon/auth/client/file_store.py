@@ -11,9 +11,7 @@ import asyncio
 import base64
 import json
 import logging
-import os
 import secrets
-import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +22,7 @@ from msgspec import Struct
 
 from antiphon.auth.client.store import Document
 from antiphon.errors import ConfigError
-from antiphon.machine.files import open_file, read_file, replace_file
+from antiphon.machine.files import keep_from_others, read_file, replace_file
 from antiphon.machine.public_names import describe_install
 
 log = logging.getLogger("antiphon.auth")
@@ -211,20 +209,11 @@ class FileLogins:
         if make:
             replace_file(beside, _decode_text(secrets.token_bytes(32)).encode())
         try:
-            _keep_from_others(beside)
+            if keep_from_others(beside):
+                log.warning("Sign in again if they may have read it")
             return base64.b64decode(read_file(beside, MAX_FILE))
         except OSError as error:
             raise ConfigError(f"{beside}: cannot be read: {error.strerror}") from None
-
-
-def _keep_from_others(path: Path) -> None:
-    """Remove all rights to a key from everybody but the owner."""
-    with open_file(path) as file:
-        rights = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-    # On other systems the mode bits say nothing about other users.
-    if os.name == "posix" and rights & 0o077:
-        path.chmod(rights & 0o700)
-        log.warning("%s: others could read or write it; they cannot any more. Sign in again if they may have", path)
 
 
 def _ask_keyring(ask: Callable[[], str | None]) -> str | None:

@@ -1,17 +1,19 @@
 """People who have proven who they are: their roles, the names by which rules speak of them, and how records name them.
 
-Pure. ``web.provider_sign_in`` finds out who somebody is, and ``review.deciders`` has the rules about who may decide
-what. A person at a terminal, or a name that was typed, proves nothing.
+Pure. ``web.provider_sign_in`` and ``web.password_sign_in`` find out who somebody is, and ``review.deciders`` has the
+rules about who may decide what. A person at a terminal, or a name that was typed, proves nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Literal
 from urllib.parse import quote, unquote
 
 import msgspec
+
+from antiphon.errors import Unauthorized
 
 Role = Literal["viewer", "reviewer", "admin"]
 ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")
@@ -121,6 +123,14 @@ def _clean_name(name: str) -> str:
 def read_deciders(by: str | None) -> tuple[str, ...]:
     """Return the principal of each proven person that a record names."""
     return tuple(f"{issuer} sub:{unquote(subject)}" for issuer, subject in _PROVEN.findall(by or ""))
+
+
+def find_role(person: Person, roles: Mapping[Role, Collection[str]]) -> Person:
+    """Return the person with the highest role that these names give; raise ``Unauthorized`` if that is none."""
+    found = [role for role in ROLES if person.is_among(roles.get(role, ()))]
+    if not found:
+        raise Unauthorized(f"{person} has no role here: an entry in [review.sign_in.roles] gives one")
+    return msgspec.structs.replace(person, role=found[-1])
 
 
 def check_name(name: str) -> None:

@@ -185,10 +185,12 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     url: str
     """The page's address for browsers: ``https://review.example.org``; http only on this machine. The provider has to
     know it with ``/sign-in/callback`` as the redirect URI, and with ``/signed-out`` as the one after signing out."""
-    issuer: str
+    issuer: str = ""
     """The OpenID provider, as its metadata names it."""
-    client_id: str
+    client_id: str = ""
     """The page's client id there."""
+    passwords: str | None = None
+    """Instead of a provider: the path of a file with people and their hashed passwords; ``~`` is the home folder."""
     client_secret: str | None = None
     """Name of the environment variable with the secret of that client; a public client has none."""
     scopes: tuple[str, ...] = ("profile", "email")
@@ -197,12 +199,18 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The claim of the ID token that lists a person's groups; ``realm_access.roles`` for one within another."""
     roles: dict[Role, tuple[str, ...]]
     """Who is ``viewer``, ``reviewer`` or ``admin``: ``"group:NAME"``, ``"sub:SUBJECT"``, a verified e-mail address, or
-    ``"*"`` for everybody whom the provider signs in. Nobody else is let in."""
+    ``"*"`` for everybody who can sign in. Nobody else is let in."""
     hours: Annotated[float, msgspec.Meta(gt=0, le=24 * 31)] = 8.0
     """Hours after which a person has to sign in again, and roles are read anew."""
 
     def __post_init__(self) -> None:
-        for name, address in (("url", self.url), ("issuer", self.issuer)):
+        # The provider's own settings: all that are needed, or none.
+        given = [bool(self.issuer), bool(self.client_id), *([True] if self.client_secret else [])]
+        if any(given) == (self.passwords is not None) or any(given) != all(given):
+            raise ValueError("people sign in either with issuer and client_id, or with passwords")
+        if self.passwords is not None and not Path(self.passwords).expanduser().is_absolute():
+            raise ValueError("passwords is a whole path: ~/.config/antiphon/people.toml")
+        for name, address in (("url", self.url), ("issuer", self.issuer or self.url)):
             parts = urlsplit(address)
             on_machine = parts.scheme == "http" and is_loopback(parts.hostname or "")
             if not parts.hostname or not (parts.scheme == "https" or on_machine) or parts.query or parts.fragment:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from argon2 import PasswordHasher
 
 from antiphon.host import Queue
 from antiphon.host.store import open_store
@@ -132,3 +133,19 @@ def test_missing_packages_are_named_with_the_remedy(cli: Cli, monkeypatch: pytes
     assert done.err.count("\n") == 1
     assert "needs more packages" in done.err
     assert describe_install("host") in done.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"), [("correct horse\nbattery\n", 0), ("horse\n", 1), ("", 1), (f"{'x' * 1001}\n", 1)]
+)
+def test_a_password_becomes_what_the_file_of_people_has(typed: str, code: int):
+    """From a pipe the first line; one that is too short or too long is refused, with a sentence."""
+    command = [*COMMAND, "review", "password"]
+    made = subprocess.run(
+        command, input=typed, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert made.returncode == code
+    if code:
+        assert (made.stdout, "12 to 1000 characters" in made.stderr) == ("", True)
+    else:
+        assert PasswordHasher().verify(made.stdout.strip(), "correct horse")

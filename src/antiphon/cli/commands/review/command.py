@@ -6,6 +6,7 @@ Owns the options. The questions are in the store, whichever process asked them.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -35,6 +36,9 @@ commands = ReviewGroup(
     "exactly as it was printed, and is refused if that has changed. The commands that let something pass (approve, "
     "edit, answer, regenerate) show it first and ask you. A script cannot be asked, so it has to give ID:HASH."
 )
+
+_MAX_PASSWORD = 1_000
+"""Most characters of a password: the field on the page takes no more."""
 
 commands.command("queue")(decide_in_terminal)
 
@@ -76,6 +80,23 @@ async def web(
         ring_for_questions(store, wanted=settings.notify.bell),
     ):
         await asyncio.get_running_loop().create_future()
+
+
+@commands.command()
+async def password() -> None:
+    """Ask for a password, and print its hash: what the file of people has for one who signs in on the page.
+
+    Without a terminal it is the first line of standard input.
+    """
+    from antiphon.web.password_sign_in import hash_password
+
+    if sys.stdin.isatty():
+        typed = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        typed = sys.stdin.readline(_MAX_PASSWORD + 2).rstrip("\r\n")
+    if not 12 <= len(typed) <= _MAX_PASSWORD:
+        raise Failed(f"a password has 12 to {_MAX_PASSWORD} characters")
+    write_line(hash_password(typed))
 
 
 @commands.command("list")

@@ -1,0 +1,170 @@
+"""Signing in on the page with a name and a password, for a team without an OpenID provider.
+
+The passwords are in a file of the user, as Argon2id hashes (RFC 9106); ``antiphon review password`` makes one. Owns the
+file and the bounds on guessing. The file is read at each sign-in, so that a change counts at once for whoever signs in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from unicodedata import normalize
+
+import msgspec
+from argon2 import PasswordHasher, Type, extract_parameters
+from argon2.exceptions import InvalidHashError, VerifyMismatchError
+
+from antiphon.errors import ConfigError
+from antiphon.host.checks.people import Person, find_role
+from antiphon.host.config.settings import SignIn
+from antiphon.host.review.decisions import InvalidInput
+from antiphon.machine.files import keep_from_others, parse_toml, read_file
+
+MAX_FILE = 1024 * 1024
+"""Most bytes of the file: some 5,000 people."""
+MAX_WRONG = 5
+"""Wrong passwords for one name in a row, after which it has to pause."""
+PAUSE = 60.0
+"""Seconds of that pause. Each further wrong password begins another one."""
+MAX_CHECKING = 20
+"""Most sign-ins that are checked or wait for that: each takes 64 MiB and some 50 ms of a processor."""
+_AT_ONCE = 2
+_MOST_MEMORY = 1024 * 1024 * 1024
+"""Most bytes of memory that checking one hash may take; the library's own take 64 MiB and three rounds."""
+_MOST_ROUNDS = 20
+_UNKNOWN = 1_000
+"""Counters for all names that the file does not have, so that guessed names take no memory."""
+
+_log = logging.getLogger("antiphon.web")
+
+
+class PersonEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One person in the file: a table that is called as the person is when signing in."""
+
+    password: str
+    """What ``antiphon review password`` has printed."""
+    name: str = ""
+    email: str | None = None
+    groups: tuple[str, ...] = ()
+
+
+class PasswordSignIn:
+    """Signs people in by the file that the settings name."""
+
+    def __init__(self, settings: SignIn, *, clock: Callable[[], float] = time.time) -> None:
+        """Read the file once, so that what is wrong with it is known before somebody signs in.
+
+        Raises:
+            ConfigError: the file cannot be read, or an entry is not right.
+        """
+        assert settings.passwords is not None, "the settings have a provider instead"
+        self._settings = settings
+        self._path = Path(settings.passwords).expanduser()
+        self.clock = clock
+        self._nobody = hash_password("")
+        self._wrong: dict[str | int, tuple[int, float]] = {}
+        """The wrong passwords in a row, by name, and when the last one was tried."""
+        self._checking = 0
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+        read_people(self._path)
+
+    async def check(self, name: str, password: str) -> Person:
+        """Return who has this name and this password.
+
+        Raises:
+            InvalidInput: nobody is signed in; says why, and not whether there is such a name.
+            Unauthorized: the person has no role here.
+        """
+        if self._checking >= MAX_CHECKING:
+            raise InvalidInput("signed.busy")
+        self._checking += 1
+        try:
+            return await self._check(normalize("NFC", name), password)
+        except ConfigError as error:
+            _log.warning("nobody can sign in: %s", error)
+            raise InvalidInput("signed.broken") from None
+        finally:
+            self._checking -= 1
+
+    async def _check(self, name: str, password: str) -> Person:
+        entry = read_people(self._path).get(name)
+        counter = hash(name) % _UNKNOWN if entry is None else name
+        wrong, last = self._wrong.get(counter, (0, 0.0))
+        if wrong >= MAX_WRONG and self.clock() - last < PAUSE:
+            raise InvalidInput("signed.pause", n=round(PAUSE))
+        # Counted before it is checked, so that no number of attempts at the same time is one attempt.
+        self._wrong[counter] = wrong + 1, self.clock()
+        async with self._turn:
+            # Also for a name that is not there: how long it takes tells nobody which names are.
+            fits = await asyncio.to_thread(_verify, self._nobody if entry is None else entry.password, password)
+        if entry is None or not fits:
+            raise InvalidInput("signed.wrong")
+        self._wrong.pop(counter, None)
+        return find_role(
+            Person(
+                issuer=self._settings.origin,
+                subject=name,
+                name=entry.name,
+                email=entry.email,
+                groups=frozenset(entry.groups),
+            ),
+            self._settings.roles,
+        )
+
+    async def find_end(self, token: str) -> str | None:
+        """Return ``None``: there is nowhere else to sign out."""
+        return None
+
+    async def close(self) -> None:
+        """Do nothing: nothing is kept open."""
+
+
+def hash_password(password: str) -> str:
+    """Return the hash of a password, for the file: Argon2id with the library's parameters of today.
+
+    The password is normalized (NFC, as in RFC 8265, section 4.2): systems type the same letters in different ways.
+    """
+    return PasswordHasher().hash(normalize("NFC", password))
+
+
+def _verify(hashed: str, password: str) -> bool:
+    try:
+        return PasswordHasher().verify(hashed, normalize("NFC", password))
+    except VerifyMismatchError:
+        return False
+
+
+def read_people(path: Path) -> dict[str, PersonEntry]:
+    """Read the file of people, by the names with which they sign in; nobody else may read it afterwards.
+
+    Raises:
+        ConfigError: it cannot be read, or an entry is not right; the text names it.
+    """
+    try:
+        keep_from_others(path)
+        data = read_file(path, MAX_FILE + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read, or kept from others: {error.strerror}") from None
+    if len(data) > MAX_FILE:
+        raise ConfigError(f"{path}: larger than {MAX_FILE} bytes")
+    people: dict[str, PersonEntry] = {}
+    name = ""
+    try:
+        for name, table in parse_toml(data.decode()).items():
+            people[normalize("NFC", name)] = entry = msgspec.convert(table, PersonEntry)
+            if not name.strip() or not _is_hash(entry.password):
+                raise ValueError("password is not a hash: antiphon review password makes one")
+    except ValueError as error:
+        raise ConfigError(f"{path}: {name and f'[{name}] '}{error}") from None
+    return people
+
+
+def _is_hash(text: str) -> bool:
+    try:
+        found = extract_parameters(text)
+    except InvalidHashError:
+        return False
+    return found.type is Type.ID and found.memory_cost * 1024 <= _MOST_MEMORY and found.time_cost <= _MOST_ROUNDS
