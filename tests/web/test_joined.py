@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections import Counter
 
 import pytest
 
+from antiphon.web.page_guards import CSP
 from antiphon.web.render import JOINED, JOINED_AT, STATIC
-from tests.web.pages import desk
+from tests.web.pages import desk, visitor
 
 DECLARED = re.compile(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+|\{[^}]*\}|\[[^\]]*\])", re.MULTILINE)
 
@@ -54,6 +57,29 @@ async def test_a_browser_keeps_what_is_joined():
             assert answer.headers["Content-Type"].partition(";")[0] in ("text/javascript", "text/css")
             assert (await page.get(f"/static/0123456789abcdef/{name}")).status_code == 404
         assert (await page.get(f"{JOINED_AT}/keys.js")).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["page.js", "page.css"])
+def test_what_may_stand_in_a_page_ends_no_tag(name: str):
+    """Or the rest of it would be shown as text."""
+    assert re.findall(r"</(?:script|style)|<!--", JOINED[name], re.IGNORECASE) == []
+
+
+async def test_the_page_at_the_printed_address_has_its_files_in_itself():
+    """Its policy allows exactly these, by their digests; no other page has them, or allows anything in itself."""
+    async with desk() as page:
+        async with visitor(base_url=page.running.origin) as browser:
+            opened = await browser.get(page.running.address(), headers={"Sec-Fetch-Dest": "document"})
+        inlined = re.findall(r"<(?:style|script)[^>]*>(.+?)</(?:style|script)>", opened.text, re.DOTALL)
+        assert inlined == [JOINED["page.css"], JOINED["page.js"]]
+        digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in inlined]
+        policy = opened.headers["Content-Security-Policy"]
+        assert f"style-src 'self' 'sha256-{digests[0]}';" in policy
+        assert f"script-src 'self' 'sha256-{digests[1]}';" in policy
+        assert "unsafe" not in policy
+        later = await page.get("/")
+        assert "<style" not in later.text
+        assert later.headers["Content-Security-Policy"] == CSP
 
 
 async def test_the_first_request_comes_with_a_page_that_is_opened():

@@ -10,6 +10,7 @@ other name of the page no cookie counts, and its script sends the session in a h
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import re
@@ -64,7 +65,7 @@ _PATH = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,500}")
 """A path of this page: one that begins with two slashes, or has a backslash, would lead a browser elsewhere."""
 _READING = ("GET", "HEAD")
 _PUBLIC = ("/open", "/alive", "/sign-in", CALLBACK, SIGNED_OUT)
-_SESSION, _FORM, _PLAIN = "antiphon.session", "antiphon.form", "antiphon.plain"
+_SESSION, _FORM, _PLAIN, _FIRST = "antiphon.session", "antiphon.form", "antiphon.plain", "antiphon.first"
 
 MAX_SIGNED_IN = 1_000
 """Most browsers in which people are signed in; the oldest session is dropped first."""
@@ -194,7 +195,21 @@ def session_of(request: Request) -> BrowserSession | None:
 def let_in(request: Request, session: BrowserSession | None, path: str) -> Request:
     """Give a request the session that it has opened, and return it as a request for another path of the page."""
     request.scope[_SESSION] = session
-    return Request({**request.scope, "path": path, "raw_path": path.encode(), "query_string": b""})
+    return Request({**request.scope, "path": path, "raw_path": path.encode(), "query_string": b"", _FIRST: True})
+
+
+def is_first(request: Request) -> bool:
+    """Tell whether this is the first request of a session, so that the browser has nothing of the page yet."""
+    return _FIRST in request.scope
+
+
+def allow_inlined(script: str, style: str) -> str:
+    """Return the policy of a page in which exactly this script and this style sheet stand."""
+    policy = CSP
+    for name, text in (("script", script), ("style", style)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        policy = policy.replace(f"{name}-src 'self'", f"{name}-src 'self' 'sha256-{digest}'")
+    return policy
 
 
 def form_of(request: Request) -> list[tuple[str, str]]:

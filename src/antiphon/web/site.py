@@ -40,10 +40,10 @@ from antiphon.host.review.review import most_of, name_of
 from antiphon.host.review.summary import first_words, outcome_text, who_of
 from antiphon.host.store.base import Store
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.web.page_guards import BrowserSession, PageAccess, is_plain, session_of
+from antiphon.web.page_guards import BrowserSession, PageAccess, allow_inlined, is_first, is_plain, session_of
 from antiphon.web.page_texts import LANGUAGES, Texts, choose_language, load_texts
 from antiphon.web.queue_rows import QueueRows, Sifting
-from antiphon.web.render import LONG, PIECE, make_environment
+from antiphon.web.render import JOINED, LONG, PIECE, inline_files, make_environment
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ _PIECE = 100
 """Records that are gathered at once, which blocks a store for some 2 ms: each read of a view may wait for that."""
 _PATIENCE = 0.1
 """Seconds that a view waits for records to be gathered; later ones are shown next time."""
+
+_FIRST_POLICY = allow_inlined(JOINED["page.js"], JOINED["page.css"])
 
 _log = logging.getLogger("antiphon.web")
 
@@ -190,6 +192,8 @@ class Site:
             now=now,
             **context,
         )
+        if is_first(request):
+            return HTMLResponse(inline_files(page), status, {"Content-Security-Policy": _FIRST_POLICY})
         return HTMLResponse(page, status)
 
     def gone(self, request: Request) -> Response:

@@ -103,5 +103,10 @@ follow(async () => {
   await refresh();
 });
 document.body.dataset.ready = "1";
-// The fonts come last: whoever waits can read and decide without them.
-document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: document.body.dataset.fonts }));
+// The fonts come last: whoever waits can read and decide without them. What stood in the page itself is then fetched as
+// files, which the browser keeps for the pages that follow.
+const fonts = Object.assign(document.createElement("link"), { rel: "stylesheet", href: document.body.dataset.fonts });
+if (document.querySelector("head > style")) {
+  fonts.onload = () => ["js", "css"].map((kind) => fetch(fonts.href.replace("fonts.css", `page.${kind}`)).catch(() => null));
+}
+document.head.append(fonts);
