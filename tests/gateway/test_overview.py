@@ -11,6 +11,7 @@ from antiphon import Client, Server
 from antiphon.errors import PeerError
 from antiphon.gateway import Gateway
 from antiphon.host import Host, MemoryStore, Policy, Scripted
+from antiphon.host.audit import Audit
 
 ALLOW = Policy(default="allow")
 
@@ -76,3 +77,5 @@ async def test_a_tool_is_switched_off_and_on():
         assert [tool.name async for tool in client.tools()] == ["shop__stock"]
         await again.switch_tool(server.identity, "order", on=True, by="me")
         assert (await client.call_tool("shop__order", {})).text == "done"
+    switched = [entry.record async for entry in Audit(store).entries() if entry.record.step == "changed"]
+    assert [(each.by, each.outcome, each.tool) for each in switched] == [("me", "off", "order"), ("me", "on", "order")]

@@ -30,6 +30,7 @@ from antiphon.gateway.served_requests import SERVED, SUBSCRIBED, examine_list, p
 from antiphon.gateway.server_catalogue import Exposure, ServerCatalogue
 from antiphon.gateway.terms import Answered, ElicitsIn, RunOptions, terms_of
 from antiphon.gateway.upstream import Upstream
+from antiphon.host.audit import Audit
 from antiphon.host.config.settings import QUICK_CANCEL
 from antiphon.host.host import Host
 from antiphon.host.review.definitions import ShownServer, ShownTool
@@ -85,6 +86,7 @@ class ShownServers:
 
     async def switch_tool(self, identity: str, tool: str, *, on: bool, by: str | None) -> None:
         """See ``Servers.switch_tool``. Other processes refuse the tool at once, but hide it only when they start."""
+        await Audit(self._store).record_access_change(identity, "on" if on else "off", by=by, tool=tool)
         await self._store.switch_tool(identity, tool, off=None if on else time.time(), by=by)
         key = {(identity, tool)}
         self._hide(self._exposure.off - key if on else self._exposure.off | key)

@@ -17,11 +17,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, TypedDict, Unpack
+from secrets import token_hex
+from typing import Any, Literal, TypedDict, Unpack
 
 import msgspec
 
-from antiphon.host.checks.people import read_deciders
+from antiphon.host.checks.people import Decider, read_deciders, write_decider
+from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.store import ask_rows, chain
 from antiphon.host.store.base import Change, Store
@@ -37,6 +39,11 @@ MAX_OUTCOME = 200
 """Most characters of an outcome: our own words, and the place of an error, whose name comes from the server."""
 _PAGE = 1_000
 """Records read at once, so that another process can write in between."""
+
+
+ACCESS_CHANGE = "access/change"
+"""The method in a record of a change that no server asked for: a person takes a permission away, or gives it back."""
+AccessChange = Literal["revoked", "blocked", "unblocked", "off", "on"]
 
 
 class Facts(TypedDict, total=False):
@@ -108,7 +115,7 @@ class Audit:
         self._recent.append(record)
         return record
 
-    async def record(self, origin: Origin, method: str, step: Step, outcome: str) -> None:
+    async def record(self, origin: Origin, method: str, step: Step, outcome: str, **facts: Unpack[Facts]) -> None:
         """Record something before it happens, in a transaction of its own.
 
         Args:
@@ -116,8 +123,34 @@ class Audit:
             method: name of the method.
             step: what happens.
             outcome: how.
+            facts: further members of the record.
         """
-        await self._store.commit(Change(records=(self.note(origin, method, step, outcome),)))
+        await self._store.commit(Change(records=(self.note(origin, method, step, outcome, **facts),)))
+
+    async def record_access_change(
+        self,
+        identity: str,
+        change: AccessChange,
+        *,
+        by: Decider | None,
+        target: str | None = None,
+        grant: str | None = None,
+        tool: str | None = None,
+    ) -> None:
+        """Record, before it happens, that a person changes what a server may do from now on.
+
+        Args:
+            identity: identity of the server.
+            change: what is done.
+            by: who does it.
+            target: the server's command line or URL, if it is known.
+            grant: id of the grant.
+            tool: the server's own name for the tool.
+        """
+        server = None if target is None else mask_text(target)
+        origin = Origin(id=token_hex(16), identity=identity, target=server or "")
+        known = Facts(by=write_decider(by), server=server, grant=grant, tool=tool)
+        await self.record(origin, ACCESS_CHANGE, "changed", change, **known)
 
     def draft(
         self,

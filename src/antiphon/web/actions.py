@@ -196,7 +196,7 @@ async def deny_several(site: Site, request: Request) -> Response:
 
 async def revoke_grant(site: Site, request: Request) -> Response:
     """Withdraw a grant."""
-    if not await site.grants.revoke(str(request.path_params["id"])):
+    if not await site.grants.revoke(str(request.path_params["id"]), by=site.by(request)):
         return site.problem(request, 404, "problem.no_grant")
     return site.done(request, "done.revoke", then="/grants")
 
@@ -213,7 +213,7 @@ async def block_server(site: Site, request: Request) -> Response:
 
 async def unblock_server(site: Site, request: Request) -> Response:
     """Unblock a server."""
-    if not await site.store.unblock(decisions.DecisionForm(form_of(request))("identity")):
+    if not await site.queue.unblock(decisions.DecisionForm(form_of(request))("identity"), by=site.by(request)):
         return site.problem(request, 404, "problem.no_grant")
     return site.done(request, "done.unblock", then="/grants")
 

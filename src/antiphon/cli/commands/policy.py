@@ -15,7 +15,7 @@ import msgspec
 from antiphon.cli.arguments import Asked, find_by_prefix, read_ask, read_input
 from antiphon.cli.config_files import identities_of, names_of, origin_at
 from antiphon.cli.host_options import read_configuration
-from antiphon.cli.options import CommandGroup, ConfigFile, Json, complete_server
+from antiphon.cli.options import CommandGroup, ConfigFile, Json, complete_server, user_name
 from antiphon.cli.output.formats import FAILED, Failed, format_time, print_json, print_list, print_text
 from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
@@ -30,6 +30,7 @@ from antiphon.host.config.settings import ServerSettings
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.providers import make_named_provider
 from antiphon.host.review.given_grants import Given, Grants
+from antiphon.host.review.queue import Queue
 from antiphon.host.store.base import BlockRow
 from antiphon.machine.files import parse_toml
 from antiphon.wire.origin import Origin, OriginCall
@@ -330,7 +331,7 @@ async def revoke_(ids: list[str], *, where: StoreOptions) -> None:
         given = Grants(store)
         known = [one.id for one in await given.all()]
         for id in [find_by_prefix(id, known, f"there is no grant {id}") for id in ids]:
-            if not await given.revoke(id):
+            if not await given.revoke(id, by=user_name()):
                 raise Failed(f"there is no grant {id} any more")
             print_text(f"{id}: revoked, the next request asks again")
 
@@ -358,6 +359,6 @@ async def lift_(server: str, *, where: StoreOptions) -> None:
     async with open_chosen_store(where) as store:
         known = [row.identity for row in await store.blocks()]
         one = find_by_prefix(server, known, f"no server is blocked as {server}")
-        if not await store.unblock(one):
+        if not await Queue(store).unblock(one, by=user_name()):
             raise Failed(f"{one}: is not blocked any more")
         print_text(f"{one}: may ask again")

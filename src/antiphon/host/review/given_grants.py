@@ -12,8 +12,10 @@ from typing import Literal
 
 import msgspec
 
+from antiphon.host.audit import Audit
 from antiphon.host.budget import Account, Cap
 from antiphon.host.checks.conditions import holds_for
+from antiphon.host.checks.people import Decider
 from antiphon.host.model_catalogue import LOCAL
 from antiphon.host.models.selection import Chosen
 from antiphon.host.review import review
@@ -225,13 +227,19 @@ class Grants:
         """Return all grants in force, oldest first."""
         return [_describe_grant(row) for row in await self._store.grants()]
 
-    async def revoke(self, grant: str | Given) -> bool:
+    async def revoke(self, grant: str | Given, *, by: Decider | None = None) -> bool:
         """Delete a grant, so that the next request is asked about. Returns whether there was one.
 
         Args:
             grant: the grant, or its id.
+            by: who revokes it, for the record.
         """
-        return await self._store.revoke(grant if isinstance(grant, str) else grant.id)
+        id = grant if isinstance(grant, str) else grant.id
+        identity = next((row.identity for row in await self._store.grants() if row.id == id), None)
+        if identity is None:
+            return False
+        await Audit(self._store).record_access_change(identity, "revoked", by=by, grant=id)
+        return await self._store.revoke(id)
 
 
 def find_covered(given: Question, scope: review.Scope, waiting: Iterable[Question]) -> list[Question]:

@@ -12,7 +12,7 @@ from typing import TypeVar, cast, get_args
 
 import msgspec
 
-from antiphon.host.audit import Audit, day_of
+from antiphon.host.audit import ACCESS_CHANGE, Audit, day_of
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.review.diff import DiffLine, compare_requests, format_json
 from antiphon.host.review.queue import Queue
@@ -29,8 +29,8 @@ T = TypeVar("T")
 PAGE = 50
 """Number of asks on one page."""
 _MOST_WORDS, _LONGEST_WORD = 10, 100
-METHODS = ("sampling/createMessage", "elicitation/create", "tools/call")
-"""The kinds of asks."""
+METHODS = ("sampling/createMessage", "elicitation/create", "tools/call", ACCESS_CHANGE)
+"""The kinds of asks, and of what a person changes without being asked."""
 ENDINGS = get_args(Ending)
 """The ways in which an ask can end."""
 

@@ -20,6 +20,7 @@ from typing import Literal
 
 import msgspec
 
+from antiphon.host.audit import Audit
 from antiphon.host.checks.ask_limits import LimitReached
 from antiphon.host.checks.people import Decider, write_decider
 from antiphon.host.review import question as questions
@@ -539,7 +540,21 @@ class Queue:
                 another folder; by default only this server is blocked.
         """
         row = base.BlockRow(identity=identity, target=target, since=self._clock(), by=write_decider(by), coarse=coarse)
+        await Audit(self._store).record_access_change(identity, "blocked", by=by, target=target)
         await self._store.block(row)
+
+    async def unblock(self, identity: str, *, by: Decider | None = None) -> bool:
+        """Let a server ask again. Returns whether it was blocked.
+
+        Args:
+            identity: identity of the server.
+            by: who lets it, for the record.
+        """
+        blocked = next((row for row in await self._store.blocks(identity) if row.identity == identity), None)
+        if blocked is None:
+            return False
+        await Audit(self._store).record_access_change(identity, "unblocked", by=by, target=blocked.target)
+        return await self._store.unblock(identity)
 
     async def keep_draft(self, id: str, fields: Sequence[tuple[str, str]] | None) -> bool:
         """Store what somebody has begun to type about a pending question. Returns whether it is stored.

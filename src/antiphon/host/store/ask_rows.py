@@ -24,7 +24,7 @@ _TEXT = 2_000
 _MANY = 100
 """Rows of one page."""
 
-Ending = Literal["open", "answered", "refused", "failed", "withdrawn", "invalid"]
+Ending = Literal["open", "answered", "refused", "failed", "withdrawn", "invalid", "changed"]
 
 
 class NumberedRecord(NamedTuple):
@@ -199,6 +199,8 @@ def _add_record(row: AskRow, record: Record) -> None:
         row.decision = record.outcome or record.step
     elif record.step == "policy" and record.outcome != "ask":
         row.decision = "policy"
+    elif record.step == "changed":
+        row.decision, row.ending = record.outcome, "changed"
     elif record.step in ("answered", "refused", "failed", "withdrawn", "invalid"):
         row.ending, row.outcome = record.step, record.outcome
         if record.method == "elicitation/create" and row.ending == "answered" and record.outcome != "handed-over":

@@ -29,6 +29,7 @@ Step = Literal[
     "failed",
     "withdrawn",
     "recovered",
+    "changed",
 ]
 
 GENESIS = "0" * 64

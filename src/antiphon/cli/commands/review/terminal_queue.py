@@ -262,10 +262,10 @@ class ReviewQueue:
         typed = await console.line(words("queue.revoke"))
         at = int(typed) - 1 if typed and typed.isdecimal() and len(typed) < 9 else -1
         if 0 <= at < len(given):
-            done = await Grants(self._store).revoke(given[at])
+            done = await Grants(self._store).revoke(given[at], by=self._by)
             await console.say(words("done.revoke" if done else "problem.no_grant"))
         elif len(given) <= at < len(given) + len(blocks):
-            await self._store.unblock(blocks[at - len(given)].identity)
+            await self._queue.unblock(blocks[at - len(given)].identity, by=self._by)
             await console.say(words("done.unblock"))
 
     async def _show_keys(self) -> None:
