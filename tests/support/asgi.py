@@ -13,7 +13,7 @@ from antiphon.server import MemoryCluster
 
 
 @asynccontextmanager
-async def running(app, lifespan="on"):
+async def running(app, lifespan="auto"):
     """Serve ``app``; yields the address without scheme, as ``127.0.0.1:port``."""
     config = uvicorn.Config(app, lifespan=lifespan, ws="websockets-sansio", log_level="warning", access_log=False)
     # A connection may rest for longer than uvicorn's five seconds on a busy machine, and would be closed just as a

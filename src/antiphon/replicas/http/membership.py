@@ -260,13 +260,9 @@ class Membership(SessionHomes):
         """Until when the engine may not know sessions that live somewhere, by the loop's clock."""
         self._is_closed = False
         self._unsubscribe = self._cluster.on_lapse(self._lapsed)
-        self._subject = f"sessions{path}"
-        self._stop_counting = self._count()
-        self.sessions.sharers = lambda: common.tallies.replicas
-
-    def _count(self) -> Callable[[], None]:
         sessions = self.sessions
-        return self._common.tallies.add(self._subject, sessions.counts, sessions.heard, sessions.left)
+        self._stop_counting = common.tallies.add(f"sessions{path}", sessions.counts, sessions.heard, sessions.left)
+        sessions.sharers = lambda: common.tallies.replicas
 
     async def close(self) -> None:
         """Take part no longer; sessions that live here are restored elsewhere when they are wanted."""
@@ -287,16 +283,6 @@ class Membership(SessionHomes):
         self._keeper = self._recorder = None
         self._late.clear()
         await end_tasks(*running)
-
-    def reopen(self) -> None:
-        """Take part again, after ``close``."""
-        self._is_closed = False
-        self._leaves = None
-        self._unsubscribe()
-        self._unsubscribe = self._cluster.on_lapse(self._lapsed)
-        self._stop_counting()
-        self._stop_counting = self._count()
-        self._relays.listen()
 
     # --- sessions that live here --------------------------------------------------------------------------------
 

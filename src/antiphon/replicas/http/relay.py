@@ -267,11 +267,6 @@ class Relays:
         """Whether what others pass on is refused; they are told until this replica has left."""
         self._cluster.listen(self._topic, self._deliver)
 
-    def listen(self) -> None:
-        """Serve what other replicas pass on, again after ``close``."""
-        self._is_closed = False
-        self._cluster.listen(self._topic, self._deliver)
-
     async def close(self) -> None:
         """Give up everything that is under way, once what ends by itself has said so."""
         self._is_closed = True

@@ -76,8 +76,6 @@ class SseApp:
         """Serve one ASGI scope."""
         if scope["type"] == "http":
             await self.serve(asgi.Http(scope, receive, send))
-        elif scope["type"] == "lifespan":
-            await asgi.follow_lifespan(receive, send, self._open, self.close)
         else:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -86,9 +84,6 @@ class SseApp:
         """Accept no more clients, and end the streams of the present ones."""
         self._closed = True
         await asyncio.gather(*(session.close() for session in self._sessions.values()))
-
-    def _open(self) -> None:
-        self._closed = False
 
     async def serve(self, http: asgi.Http) -> None:
         """Serve a request."""

@@ -62,8 +62,6 @@ class WebSocketApp:
         """Serve one ASGI scope."""
         if scope["type"] == "websocket":
             await self._meet(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await asgi.follow_lifespan(receive, send, self._open, self.close)
         elif scope["type"] == "http":
             await self.serve(asgi.Http(scope, receive, send))
 
@@ -79,9 +77,6 @@ class WebSocketApp:
         """Accept no more sockets, and close those that are open."""
         self._closed = True
         await asyncio.gather(*(channel.close() for channel in self._channels))
-
-    def _open(self) -> None:
-        self._closed = False
 
     async def _meet(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         await receive()

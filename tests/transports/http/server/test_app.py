@@ -1,4 +1,4 @@
-"""The way of a request to whoever serves it: path, method, media types, form, limits, lifespan."""
+"""The way of a request to whoever serves it: path, method, media types, form, limits."""
 
 from __future__ import annotations
 
@@ -136,23 +136,6 @@ async def test_there_is_a_bound_on_what_is_open():
         bench.peers[0].go.set()
         assert (await waiting.done()).json["result"] == "waited"
         assert (await post(app, modern("echo"), **MODERN)).status == 200
-
-
-async def test_the_lifespan_is_answered_and_its_end_closes():
-    """A server that runs it, and then no longer takes anything."""
-    bench = Bench()
-    sent: list[str] = []
-    inbox: asyncio.Queue[dict[str, str]] = asyncio.Queue()
-
-    async def send(message):
-        sent.append(message["type"])
-
-    life = asyncio.ensure_future(bench.app({"type": "lifespan"}, inbox.get, send))
-    inbox.put_nowait({"type": "lifespan.startup"})
-    inbox.put_nowait({"type": "lifespan.shutdown"})
-    await life
-    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    assert (await post(bench.app, modern("echo"), **MODERN)).status == 503
 
 
 async def test_a_websocket_is_refused(bench):

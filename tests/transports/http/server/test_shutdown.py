@@ -23,7 +23,7 @@ REQUEST = b"GET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 async def test_a_stream_that_is_open_does_not_hold_up_the_end():
     """The client reads its end, and the server is gone."""
     bench = Bench()
-    config = uvicorn.Config(bench.app, port=0, log_level="warning", loop="none", lifespan="on")
+    config = uvicorn.Config(bench.app, port=0, log_level="warning", loop="none", lifespan="off")
     server = GracefulServer(config, bench.app.close)
     running = asyncio.ensure_future(server.serve())
     while not server.started:
@@ -45,7 +45,7 @@ async def test_a_request_that_has_come_and_was_not_seen_yet_is_answered(monkeypa
     """On a busy machine the loop wakes to close an idle connection while a request waits in it: it is served first."""
     bench = Bench()
     kind = bound_connections(ConnectionLimits())
-    config = uvicorn.Config(bench.app, port=0, log_level="warning", loop="none", lifespan="on", http=kind)
+    config = uvicorn.Config(bench.app, port=0, log_level="warning", loop="none", lifespan="off", http=kind)
     server = GracefulServer(config, bench.app.close)
     running = asyncio.ensure_future(server.serve())
     while not server.started:
@@ -98,7 +98,7 @@ def test_connections_that_nobody_has_accepted_yet_are_answered(factory: Callable
         bench = Bench()
         kind = bound_connections(ConnectionLimits())
         config = uvicorn.Config(
-            bench.app, port=0, log_level="error", loop="none", lifespan="on", http=kind, timeout_graceful_shutdown=2
+            bench.app, port=0, log_level="error", loop="none", lifespan="off", http=kind, timeout_graceful_shutdown=2
         )
         server = Late(config, bench.app.close)
         running = asyncio.ensure_future(server.serve())

@@ -83,7 +83,7 @@ def http_app(
 
 
 class HttpApp:
-    """Serves Streamable HTTP. Made by ``http_app``; needs no ASGI lifespan, but ends with one."""
+    """Serves Streamable HTTP. Made by ``http_app``; whoever passes requests to it follows ASGI's lifespan."""
 
     def __init__(
         self,
@@ -120,9 +120,6 @@ class HttpApp:
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Serve one ASGI scope."""
         if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await asgi.follow_lifespan(receive, send, self._reopen, self.close)
-                return
             # A WebSocket: refused before it is accepted.
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -184,10 +181,6 @@ class HttpApp:
         self._closed = True
         await self._stateless.close()
         await self.homes.close()
-
-    def _reopen(self) -> None:
-        self._draining = self._closed = False
-        self.homes.reopen()
 
     # --- every request ------------------------------------------------------------------------------------------
 

@@ -150,21 +150,6 @@ async def send_unavailable(http: Http, why: str) -> None:
     await send_refusal(http, HttpRefusal(503, InvalidRequest(why)), None, (b"retry-after", b"5"), (NOT_ACCEPTED, b"1"))
 
 
-async def follow_lifespan(
-    receive: Receive, send: Send, begin: Callable[[], object], end: Callable[[], Awaitable[object]]
-) -> None:
-    """Follow the lifespan protocol: ``begin`` at the start of the application, ``end`` at its shutdown."""
-    while True:
-        message = await receive()
-        if message["type"] == "lifespan.startup":
-            begin()
-            await send({"type": "lifespan.startup.complete"})
-        elif message["type"] == "lifespan.shutdown":
-            await end()
-            await send({"type": "lifespan.shutdown.complete"})
-            return
-
-
 GONE = HttpRefusal(400, InvalidRequest("The request was not finished"))
 """The client disconnected before its body was complete, so nobody reads this."""
 

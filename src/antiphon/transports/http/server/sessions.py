@@ -251,9 +251,6 @@ class SessionHomes:
     def release_idle(self) -> None:
         """Let those sessions leave in which nothing is open."""
 
-    def reopen(self) -> None:
-        """Serve again, after ``close``."""
-
     async def close(self) -> None:
         """End the sessions that live here."""
         await self.sessions.close()
