@@ -12,7 +12,7 @@ import uvicorn
 
 from antiphon import Client, Context, Server
 from antiphon.protocol.http.sse import EventParser
-from antiphon.transports.http.server.app import http_app
+from antiphon.transports.http.server.app import HttpApp
 
 ACCEPT = {"accept": "application/json, text/event-stream"}
 META = {
@@ -126,7 +126,7 @@ async def endpoint():
         peer.principal, peer.headers = principal, headers
         return peer
 
-    app = http_app(connect)
+    app = HttpApp(connect)
     async with server._service.serving(), serving(app) as url, aiohttp.ClientSession() as http:
         yield Endpoint(server, app, url, http)
 

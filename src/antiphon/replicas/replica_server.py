@@ -155,7 +155,7 @@ class Replicas:
             await self._cluster.close()
 
     def connect_endpoint(self, options: dict[str, Any], covers: Covers | None) -> None:
-        """Complete the options of an HTTP endpoint (``http_app``) with what it shares with those of other replicas."""
+        """Complete the options of an HTTP endpoint (``HttpApp``) with what it shares with those of other replicas."""
         from antiphon.replicas.http.membership import Membership
         from antiphon.replicas.http.records import ReplicaCommons, SharedEvents
 

@@ -301,7 +301,7 @@ def _take_auth(options: dict[str, Any], transport: str) -> ResourceServer | None
 
 
 def _make_streamable(service: Service, options: dict[str, Any], auth: ResourceServer | None) -> HttpApp:
-    from antiphon.transports.http.server.app import http_app
+    from antiphon.transports.http.server.app import HttpApp
 
     mirrored = _Mirrored(service)
 
@@ -309,7 +309,7 @@ def _make_streamable(service: Service, options: dict[str, Any], auth: ResourceSe
         return service.connect(channel, principal=principal, headers=headers, assumed=assumed)
 
     service.connect_endpoint(options, None if auth is None else auth.covers)
-    return http_app(connect, parameters=mirrored.of, **options)
+    return HttpApp(connect, parameters=mirrored.of, **options)
 
 
 class _Mirrored:

@@ -11,7 +11,7 @@ from antiphon.channel import Channel, Frame
 from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import is_request
-from antiphon.transports.http.server.app import HttpApp, http_app
+from antiphon.transports.http.server.app import HttpApp
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope
 
@@ -154,7 +154,7 @@ class Bench:
     def __init__(self, **options: Any) -> None:
         self.peers: list[FakePeer] = []
         self.waiting = asyncio.Event()
-        self.app: HttpApp = http_app(self.connect, **options)
+        self.app: HttpApp = HttpApp(self.connect, **options)
 
     def connect(
         self, channel: Channel, principal: str | None, headers: Mapping[str, str], assumed: str | None

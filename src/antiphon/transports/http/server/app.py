@@ -51,64 +51,41 @@ _NO_BATCHES = HttpRefusal(400, InvalidRequest("Invalid request: this revision ha
 _TOO_MANY = HttpRefusal(400, InvalidRequest(f"Invalid request: more than {MAX_BATCH} messages in a batch"))
 
 
-def http_app(
-    connect: Connect,
-    *,
-    path: str = "/mcp",
-    allowed_hosts: Sequence[str] | None = None,
-    allowed_origins: Sequence[str] | None = None,
-    event_store: EventStore | None = None,
-    check_token: CheckToken | None = None,
-    gate: Gate | None = None,
-    parameters: Parameters | None = None,
-    homes: Callable[[HttpApp], SessionHomes] | None = None,
-    **limits: Any,
-) -> HttpApp:
-    """Make the ASGI application of a server.
+class HttpApp:
+    """Serves Streamable HTTP; whoever passes requests to it follows ASGI's lifespan.
 
     ``connect`` makes a peer for every session, and for modern requests. ``allowed_hosts`` and ``allowed_origins`` as in
     ``Guard``; ``check_token`` as in ``TokenCheck``, or a ``gate`` in its place; ``parameters`` says which parameters of
     a tool travel in headers; ``homes`` makes what finds sessions, if they may be in other processes; ``limits``
     are the members of ``EndpointSettings``.
     """
-    settings = EndpointSettings(**limits)
-    guard = Guard(allowed_hosts, allowed_origins)
-    gate = TokenCheck(check_token) if check_token is not None else gate
-    store = event_store or MemoryEventStore()
-    app = HttpApp(connect, settings, path=path, guard=guard, gate=gate, parameters=parameters, store=store)
-    if homes is not None and not settings.stateless:
-        app.homes = homes(app)
-        app.sessions.on_expiry = app.homes.ended
-    return app
-
-
-class HttpApp:
-    """Serves Streamable HTTP. Made by ``http_app``; whoever passes requests to it follows ASGI's lifespan."""
 
     def __init__(
         self,
         connect: Connect,
-        settings: EndpointSettings,
         *,
-        path: str,
-        guard: Guard,
-        gate: Gate | None,
-        parameters: Parameters | None,
-        store: EventStore,
+        path: str = "/mcp",
+        allowed_hosts: Sequence[str] | None = None,
+        allowed_origins: Sequence[str] | None = None,
+        event_store: EventStore | None = None,
+        check_token: CheckToken | None = None,
+        gate: Gate | None = None,
+        parameters: Parameters | None = None,
+        homes: Callable[[HttpApp], SessionHomes] | None = None,
+        **limits: Any,
     ) -> None:
         self._connect = connect
         self.path = path.rstrip("/")
-        self.settings = settings
-        self._guard = guard
-        self.gate = gate
+        self.settings = settings = EndpointSettings(**limits)
+        self._guard = Guard(allowed_hosts, allowed_origins)
+        self.gate = TokenCheck(check_token) if check_token is not None else gate
         """Checks tokens; ``None`` if nobody does."""
         self._parameters = parameters
-        self.store = store
+        self.store = event_store or MemoryEventStore()
         """Keeps the events of the sessions' streams."""
         self.sessions = Sessions(settings.max_sessions, settings.idle_timeout)
         """Those that live here."""
         self._stateless = Stateless(connect, settings)
-        self.homes = SessionHomes(self.sessions)
         self._allow = (b"allow", b"POST" if settings.stateless else _METHODS)
         self._open = 0
         self._draining = False
@@ -116,6 +93,8 @@ class HttpApp:
         self._closed = False
         self._quiet = asyncio.Event()
         """Set when no request is being served any more, after draining has begun."""
+        self.homes = SessionHomes(self.sessions) if homes is None or settings.stateless else homes(self)
+        self.sessions.on_expiry = self.homes.ended
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Serve one ASGI scope."""
