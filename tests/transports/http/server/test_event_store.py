@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.protocol.http.sse import EventParser
 from antiphon.transports.http.server.event_store import RETRY, EventCursor, MemoryEventStore
 
@@ -77,13 +75,6 @@ async def test_what_was_kept_can_be_had_again():
     assert read(await made.since(1)) == [("4-2", b"two")]
 
 
-def test_what_is_only_written_is_not_counted():
-    """It may have to be written again."""
-    made = cursor()
-    assert made.following(b"x") == made.following(b"x")
-    assert made.last == 0
-
-
 def test_a_response_begins_with_the_place_it_begins_at():
     """Where the revision has it so."""
     made = cursor()
@@ -91,9 +82,3 @@ def test_a_response_begins_with_the_place_it_begins_at():
     assert (event.id, event.data, event.retry) == ("4-3", b"", RETRY)
     assert read(made.opening()) == [("4-0", b"")]
     assert cursor(priming=False).opening() == b""
-
-
-@pytest.mark.parametrize(("store", "instant"), [(MemoryEventStore, True), (Slow, False)])
-def test_only_our_own_store_keeps_without_waiting(store, instant):
-    """One that is made of it may have a way of its own to keep things."""
-    assert cursor(store()).is_instant is instant

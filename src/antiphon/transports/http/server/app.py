@@ -353,8 +353,7 @@ class HttpApp:
                     self.sessions.add(session)
             await exchange.respond(((b"mcp-session-id", session.id),) if is_open else ())
         finally:
-            if (forgetting := session.finish(exchange)) is not None:
-                await forgetting
+            await session.finish(exchange)
             if not is_open:
                 await end_session(session)
 

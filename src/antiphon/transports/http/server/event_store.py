@@ -7,7 +7,7 @@ who may resume it. ``EventCursor`` makes the ids of events.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -73,10 +73,6 @@ class MemoryEventStore:
 
     async def forget(self, stream: str) -> None:
         """See ``EventStore.forget``."""
-        self.drop(stream)
-
-    def drop(self, stream: str) -> None:
-        """Drop all events of a stream."""
         for number in self._numbers.pop(stream, ()):
             self._bytes -= len(self._events.pop((stream, number)))
 
@@ -103,43 +99,24 @@ class EventCursor(Struct):
         """Return the id of an event: the stream, and the position in it."""
         return f"{self.number}-{number}"
 
-    @property
-    def is_instant(self) -> bool:
-        """Whether the store keeps an event without waiting."""
-        # Not ``isinstance``: a subclass may have another ``append``.
-        return type(self.store) is MemoryEventStore
-
     def opening(self, after: int | None = None) -> bytes:
         """Encode the beginning of a response: an event with only an id, if wanted."""
         if not self.priming:
             return b""
         return encode_event(b"", id=self.id(self.last if after is None else after), retry=RETRY)
 
-    def following(self, data: bytes) -> bytes:
-        """Encode the next event; it is counted only when it is stored."""
-        return encode_event(data, id=self.id(self.last + 1))
-
     async def keep(self, data: bytes) -> bytes:
         """Store the next data, and return its event."""
         await self.begin()
-        event = self.following(data)
         self.last += 1
         await self.store.append(self.key, self.last, data)
-        return event
+        return encode_event(data, id=self.id(self.last))
 
     async def begin(self) -> None:
         """Store the head, if it is not stored yet."""
         if self.head:
             head, self.head = self.head, b""
             await self.store.append(self.key, 0, head)
-
-    def forget(self) -> Awaitable[None] | None:
-        """Have the store drop the stream; returns an awaitable if that takes time."""
-        if self.is_instant:
-            assert isinstance(self.store, MemoryEventStore)
-            self.store.drop(self.key)
-            return None
-        return self.store.forget(self.key)
 
     async def since(self, after: int) -> bytes:
         """Encode the stored events after one."""

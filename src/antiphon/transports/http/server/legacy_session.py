@@ -207,8 +207,7 @@ class LegacySession:
                 await wait
         finally:
             if exchange.waited:
-                if (forgetting := self.finish(exchange)) is not None:
-                    await forgetting
+                await self.finish(exchange)
                 self.used = asyncio.get_running_loop().time()
             else:
                 del self._exchanges[exchange.ids[0]]
@@ -236,18 +235,15 @@ class LegacySession:
         exchange.ids.append(id)
         self._exchanges[id] = exchange
 
-    def finish(self, exchange: LegacyExchange) -> Awaitable[None] | None:
-        """Remove an exchange; streams that a client may still resume are kept, within limits.
-
-        Returns an awaitable if the store needs time to forget.
-        """
+    async def finish(self, exchange: LegacyExchange) -> None:
+        """Remove an exchange; streams that a client may still resume are kept, within limits."""
         for id in exchange.ids:
             self._exchanges.pop(id, None)
         exchange.let_go()
-        if exchange.stream is None:
-            return None
-        exchange.stream.finish()
-        return self._forget_oldest(exchange.stream)
+        if exchange.stream is not None:
+            exchange.stream.finish()
+            self._ended.append(exchange.stream)
+            await self._forget_oldest()
 
     def is_live(self, id: object) -> bool:
         """Tell whether a request with this id is being served."""
@@ -401,8 +397,7 @@ class LegacySession:
             await self.peer.handle(call, caller=http.caller, record=record)
             await exchange.until_answered()
         finally:
-            if (forgetting := self.finish(exchange)) is not None:
-                await forgetting
+            await self.finish(exchange)
             self.used = asyncio.get_running_loop().time()
 
     def _standing_stream(self) -> ResponseStream:
@@ -415,15 +410,13 @@ class LegacySession:
         stream = self._streams[number] = ResponseStream(cursor)
         return stream
 
-    def _forget_oldest(self, ended: ResponseStream) -> Awaitable[None] | None:
-        self._ended.append(ended)
+    async def _forget_oldest(self) -> None:
         # A stream that is being resumed is considered again when the next one ends.
         if len(self._ended) <= _KEPT or self._ended[0].is_carried:
-            return None
+            return
         cursor = self._ended.pop(0).cursor
-        if cursor is None or self._streams.pop(cursor.number, None) is None:
-            return None
-        return cursor.forget()
+        if cursor is not None and self._streams.pop(cursor.number, None) is not None:
+            await self._store.forget(cursor.key)
 
 
 class LegacyExchange(Exchange, eq=False, kw_only=True):
@@ -580,5 +573,4 @@ async def serve_batch(
             await serving
             await send_empty(http, 202)
     finally:
-        if (forgetting := session.finish(exchange)) is not None:
-            await forgetting
+        await session.finish(exchange)
