@@ -132,8 +132,8 @@ class TaskCall(HandlerCall):
         """What is being done, for people."""
         self._unsaved: dict[str, JournalEntry] = {}
         self._is_dirty = False
-        self._saved: asyncio.Future[None] | None = None
-        """Done when everything up to now is stored."""
+        self._saved: list[asyncio.Future[None]] = []
+        """Those of steps whose results are not stored yet; done when they are."""
         self._saving: asyncio.Task[None] | None = None
         self._failure: CallDiverged | OutOfRoom | None = None
         """The error that the task fails with, even if the handler catches it."""
@@ -308,9 +308,9 @@ class TaskCall(HandlerCall):
             await outside_lanes(self._keeper.check_held(self))
             value = await self.taken(name, work, f"{self.record.id}/{place.name}")
             self._note(place, "step", value)
-            if self._saved is None:
-                self._saved = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._saved)
+            saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._saved.append(saved)
+            await saved
         except Overtaken:
             raise CallAbandoned("the task went on in another process") from None
         finally:
@@ -369,10 +369,8 @@ class TaskCall(HandlerCall):
             self._saving = None
 
     def _give_up(self) -> None:
-        saved, self._saved = self._saved, None
-        if saved is not None and not saved.done():
-            saved.set_exception(CallAbandoned(self.why or "the call has ended"))
-            saved.exception()
+        saved, self._saved = self._saved, []
+        _settle_steps(saved, CallAbandoned(self.why or "the call has ended"))
 
     def _may_ask(self) -> bool:
         """Return whether new asks may be shown: not before a replayed handler has come to all that was answered."""
@@ -390,50 +388,38 @@ class TaskCall(HandlerCall):
 
     async def _save_once(self) -> None:
         entries, self._unsaved = self._unsaved, {}
-        saved, self._saved = self._saved, None
+        saved, self._saved = self._saved, []
         new = [pending for pending in self._pending.values() if not pending.stored] if self._may_ask() else []
         try:
             self.record = await self._keeper.save(self, [pending.ask for pending in new], entries)
         except (Overtaken, asyncio.CancelledError):
-            self._saved = saved
+            self._saved = saved + self._saved
             raise
         except OutOfRoom as error:
             self._fail(error)
-            if saved is not None and not saved.done():
-                saved.set_exception(error)
-                saved.exception()
+            _settle_steps(saved, error)
             return
         except Exception as error:
             # Keep what was learnt and try again; if the store fails for too long, another process takes over.
             log.warning("the task %s could not be stored: %s", self.handled.name, type(error).__name__)
             self._unsaved = entries | self._unsaved
-            self._saved, self._is_dirty = _join_futures(saved, self._saved), True
+            self._saved, self._is_dirty = saved + self._saved, True
             await asyncio.sleep(_STORE_AGAIN)
             return
         for pending in new:
             pending.stored = True
-        if saved is not None and not saved.done():
-            saved.set_result(None)
+        _settle_steps(saved)
 
 
-def _join_futures(
-    first: asyncio.Future[None] | None, second: asyncio.Future[None] | None
-) -> asyncio.Future[None] | None:
-    """Return one future for two; the second is done with the first."""
-    if first is None or second is None:
-        return first or second
-
-    def follow(done: asyncio.Future[None]) -> None:
-        if second.done():
-            return
-        error = CallAbandoned("the call has ended") if done.cancelled() else done.exception()
-        if error is not None:
-            second.set_exception(error)
+def _settle_steps(saved: Sequence[asyncio.Future[None]], error: BaseException | None = None) -> None:
+    """Let steps go on, or fail, unless they were cancelled meanwhile."""
+    for each in saved:
+        if each.done():
+            continue
+        if error is None:
+            each.set_result(None)
         else:
-            second.set_result(None)
-
-    first.add_done_callback(follow)
-    return first
+            each.set_exception(error)
 
 
 class _Nowhere:

@@ -47,14 +47,6 @@ async def test_nothing_is_left_of_what_was_dropped():
     assert (store._bytes, store._events, store._numbers) == (0, {}, {})
 
 
-class Slow(MemoryEventStore):
-    """A store that may have to wait."""
-
-    async def append(self, stream: str, number: int, data: bytes) -> None:
-        """Keep it elsewhere."""
-        await super().append(f"{stream}/elsewhere", number, data)
-
-
 def cursor(store=None, *, priming=True):
     """Make one."""
     return EventCursor(store or MemoryEventStore(), "key", "4", priming)
