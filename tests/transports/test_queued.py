@@ -17,10 +17,6 @@ class Stub(QueuedChannel):
         """Lose the peer."""
         self._lose(reason)
 
-    def end(self, reason: str, *, drop: bool) -> None:
-        """End on this side."""
-        self._end(reason, drop=drop)
-
     def to_write(self) -> list[bytes]:
         """Take what waits to be written."""
         return list(iter(self._outbox.pop, None))

@@ -23,6 +23,7 @@ from antiphon.client.notifications import ClientNotices
 from antiphon.client.requests.request_calls import Calls
 from antiphon.client.rounds.loop import RoundAsk, RoundLimits
 from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError, TaskCancelled
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.machine.call_time import TimeLeft
 from antiphon.wire.common import EmptyResult
 from antiphon.wire.envelope import decode_wire, encode_value, from_wire, problem_of
@@ -232,10 +233,7 @@ class TaskHandle:
         finally:
             # Asks that are not answered yet will be answered if the task is followed again.
             open_keys = [key for key, work in self._answering.items() if not work.done()]
-            left = [listening, *(self._answering.pop(key) for key in open_keys)]
-            for work in left:
-                work.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
+            await end_tasks(listening, *[self._answering.pop(key) for key in open_keys])
 
     async def _listen(self) -> None:
         """Subscribe to changes of the task. A server that refuses is only polled."""

@@ -13,6 +13,7 @@ from types import CoroutineType
 from typing import Any
 
 from antiphon.channel import Oversized, Take
+from antiphon.errors import ConnectionClosed
 
 Frames = list[bytes | Oversized]
 
@@ -92,11 +93,22 @@ class Inbox:
 
 
 class Receiving:
-    """The half of a channel that receives, from its inbox."""
+    """The half of a channel that receives, from its inbox, until it ends for a reason."""
 
     __slots__ = ()
 
     _inbox: Inbox
+    _reason: str
+    """Why it has ended; empty until then."""
+
+    def end(self, reason: str, *, drop: bool = False) -> None:
+        """Receive no more, and with ``drop`` not what waits either. The first reason is kept."""
+        self._reason = self._reason or reason
+        self._inbox.end(drop=drop)
+
+    def closed_error(self) -> ConnectionClosed:
+        """Return why receiving ended."""
+        return ConnectionClosed(self._reason or "The channel was not closed")
 
     def receive(self) -> CoroutineType[Any, Any, Frames]:
         """See ``Channel.receive``."""

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized
-from antiphon.errors import ConnectionClosed
 from antiphon.transports.inbox import Inbox, Receiving, Room
 
 HIGH_WATER = 256 * 1024
@@ -77,14 +76,9 @@ class QueuedChannel(Receiving):
         """See ``Channel.send``."""
         return self._outbox.put(frame.data)
 
-    def _end(self, reason: str, *, drop: bool = False) -> None:
-        """Receive no more, and with ``drop`` not what waits either. The first reason is kept."""
-        self._reason = self._reason or reason
-        self._inbox.end(drop=drop)
-
     def _lose(self, reason: str) -> None:
         """Note that the peer is gone: what has arrived can still be received, what waits is not sent."""
-        self._end(reason)
+        self.end(reason)
         self._outbox.end(drop=True)
 
 
@@ -98,7 +92,7 @@ class _MemoryChannel(Receiving):
         # Returned by the other side's ``send`` when our inbox is full.
         self._room = Room()
         self._inbox = Inbox(self._room.shut, self._room.open)
-        self._reason = "The in-memory channel was not closed"
+        self._reason = ""
         self.other = self
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
@@ -111,16 +105,7 @@ class _MemoryChannel(Receiving):
 
     async def close(self) -> None:
         self.end("The in-memory channel was closed on this side", drop=True)
-        self.other.end("The peer closed the in-memory channel", drop=False)
-
-    def end(self, reason: str, *, drop: bool) -> None:
-        """End receiving on this side. The first reason is kept."""
-        if not self._inbox.ended:
-            self._reason = reason
-        self._inbox.end(drop=drop)
-
-    def closed_error(self) -> ConnectionClosed:
-        return ConnectionClosed(self._reason)
+        self.other.end("The peer closed the in-memory channel")
 
 
 def memory_pair(max_frame: int = MAX_FRAME) -> tuple[Channel, Channel]:

@@ -28,6 +28,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from antiphon.errors import ConfigError
+from antiphon.machine.asyncio_tasks import settle_future
 from antiphon.server.functions.signature import Signature, read_signature
 
 
@@ -167,7 +168,7 @@ class Workers:
             self._idle.release()
             # If the loop was closed meanwhile, nobody waits for the result.
             with suppress(RuntimeError):
-                job.loop.call_soon_threadsafe(_settle_future, job.future, value, failure)
+                job.loop.call_soon_threadsafe(settle_future, job.future, failure, value)
             del job, value, failure
 
 
@@ -181,15 +182,6 @@ def _perform_job(job: _Job) -> tuple[Any, BaseException | None]:
         return None, RuntimeError(f"{type(error).__name__} in a thread: {error}")
     except BaseException as error:
         return None, error
-
-
-def _settle_future(future: asyncio.Future[Any], value: Any, failure: BaseException | None) -> None:
-    if future.cancelled():
-        return
-    if failure is None:
-        future.set_result(value)
-    else:
-        future.set_exception(failure)
 
 
 in_thread = Workers().run

@@ -20,6 +20,7 @@ from msgspec import DecodeError, Raw
 
 from antiphon import errors
 from antiphon.engine.connection import LATER, Connection, Later
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import declares_extension
 from antiphon.protocol.server_session import ServerSession
@@ -302,9 +303,7 @@ class _WaitingResult:
 
     async def end(self) -> None:
         """Withdraw the open asks; the task keeps them for the next request that waits."""
-        for asking in self._asking.values():
-            asking.cancel()
-        await asyncio.gather(*self._asking.values(), return_exceptions=True)
+        await end_tasks(*self._asking.values())
 
     async def _ask(self, record: TaskRecord, ask: TaskAsk, news: asyncio.Event) -> None:
         is_answered = False

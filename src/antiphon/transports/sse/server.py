@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import parse_qs, quote
 
 from antiphon.channel import MAX_FRAME, Channel, Vouched
-from antiphon.errors import ConnectionClosed, InvalidRequest, ParseError
+from antiphon.errors import InvalidRequest, ParseError
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Gate, HttpRefusal
@@ -172,7 +172,7 @@ class _Session(QueuedChannel):
 
     def keep_for(self, caller: Caller | None) -> None:
         """Let the stream live as long as the newest token of its principal, that of its opening or of a message."""
-        timer = entrance.schedule_expiry(caller, lambda: self._end("The token of the event stream has expired"))
+        timer = entrance.schedule_expiry(caller, lambda: self.end("The token of the event stream has expired"))
         if timer is not None and self._expiry is not None and self._expiry.when() > timer.when():
             timer.cancel()
         elif timer is not None:
@@ -245,11 +245,8 @@ class _Session(QueuedChannel):
         self._lose(reason)
         self._carrier.stop(lost=True)
 
-    def closed_error(self) -> ConnectionClosed:
-        return ConnectionClosed(self._reason or "The event stream was not closed")
-
     async def close(self) -> None:
         self._drop_expiry()
-        self._end("The event stream was closed on this side", drop=True)
+        self.end("The event stream was closed on this side", drop=True)
         self._outbox.end()
         await self._carrier.wait_ended()

@@ -18,7 +18,7 @@ from collections.abc import Awaitable
 from typing import IO, ClassVar
 
 from antiphon.channel import MAX_FRAME, Frame
-from antiphon.errors import ConfigError, ConnectionClosed, LocalProtocolError
+from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.transports.stdio.threads import FrameReader, FrameWriter, connect_reader, connect_writer
 
@@ -40,7 +40,7 @@ class StdioServerChannel(ClosedOnce, Receiving):
         self._streams = streams
         self._parent_check = parent_check
         self._parent = os.getppid()
-        self._reason = "The stdio channel was not closed"
+        self._reason = ""
         self._read_all = asyncio.Event()
         self._written = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -71,10 +71,6 @@ class StdioServerChannel(ClosedOnce, Receiving):
         """See ``Channel.send``."""
         return self._writer.send(frame)
 
-    def closed_error(self) -> ConnectionClosed:
-        """Return why receiving ended."""
-        return ConnectionClosed(self._reason)
-
     async def _connect(self) -> None:
         await connect_reader(self._streams.stdin, self._reader)
         await connect_writer(self._streams.stdout, self._writer, threaded=self._streams.one_socket)
@@ -83,27 +79,21 @@ class StdioServerChannel(ClosedOnce, Receiving):
     def _look_for_parent(self) -> None:
         # Another process (a sibling that inherited it) may keep our input open when the parent is gone.
         if os.getppid() != self._parent:
-            self._end("The parent process ended")
+            self.end("The parent process ended")
         else:
             self._timer = asyncio.get_running_loop().call_later(self._parent_check, self._look_for_parent)
 
     def _input_lost(self, error: Exception | None) -> None:
         self._read_all.set()
-        self._end(f"Standard input cannot be read: {error}" if error else "The client closed standard input")
+        self.end(f"Standard input cannot be read: {error}" if error else "The client closed standard input")
 
     def _output_lost(self, _error: Exception | None) -> None:
         self._written.set()
-        self._end("The client closed standard output")
-
-    def _end(self, reason: str, *, drop: bool = False) -> None:
-        """End receiving. The first reason is kept."""
-        if not self._inbox.ended:
-            self._reason = reason
-        self._inbox.end(drop=drop)
+        self.end("The client closed standard output")
 
     async def _close(self) -> None:
         """Write what was sent (for at most 5 s), release everything, and restore the standard streams."""
-        self._end("The stdio channel was closed on this side", drop=True)
+        self.end("The stdio channel was closed on this side", drop=True)
         self._reader.close()
         self._writer.close()
         await self._wait_until_lost(FLUSH)

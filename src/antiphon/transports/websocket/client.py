@@ -18,7 +18,7 @@ from yarl import URL
 
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, Unauthorized
-from antiphon.machine.asyncio_tasks import both_stopped
+from antiphon.machine.asyncio_tasks import both_stopped, end_tasks
 from antiphon.transports.http.client import error_replies, http_request
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
@@ -139,21 +139,15 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
         except (aiohttp.ClientError, OSError):
             self._lose(f"{self._where} is gone")
 
-    def closed_error(self) -> ConnectionClosed:
-        """Say why the channel ended."""
-        return ConnectionClosed(self._reason or f"The WebSocket to {self._where} was not closed")
-
     async def _close(self) -> None:
         """Write what is queued, close the socket, and release everything."""
         alive = not self._inbox.ended
-        self._end(f"The connection to {self._where} was closed on this side", drop=True)
+        self.end(f"The connection to {self._where} was closed on this side", drop=True)
         self._outbox.end()
         if alive:
             # The writer ends by itself when it has nothing more to write.
             await asyncio.wait((self._writing,), timeout=_FAREWELL)
-        for task in (self._writing, self._reading):
-            task.cancel()
-        await asyncio.gather(self._writing, self._reading, return_exceptions=True)
+        await end_tasks(self._writing, self._reading)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FAREWELL):
                 await self._socket.close()

@@ -11,7 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from antiphon.channel import MAX_FRAME, Channel, Oversized
-from antiphon.errors import ConnectionClosed, InvalidRequest
+from antiphon.errors import InvalidRequest
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Denied, Gate, HttpRefusal, check_unambiguous
 from antiphon.transports.http.server import asgi, entrance
@@ -124,8 +125,7 @@ class WebSocketApp:
                 timer.cancel()
             await channel.close()
             self._channels.discard(channel)
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            await end_tasks(reading)
 
 
 async def _send_denial(scope: asgi.Scope, send: asgi.Send, denied: Denied) -> None:
@@ -186,16 +186,13 @@ class _Socket(ClosedOnce, QueuedChannel):
         self._gone = True
         super()._lose(reason)
 
-    def closed_error(self) -> ConnectionClosed:
-        return ConnectionClosed(self._reason or "The WebSocket was not closed")
-
     def expire(self) -> None:
         """Take nothing more: the token it was opened with has expired, and the client is told so."""
         self._code = _EXPIRED
-        self._end("The token of the WebSocket has expired")
+        self.end("The token of the WebSocket has expired")
 
     async def _close(self) -> None:
-        self._end("The WebSocket was closed on this side", drop=True)
+        self.end("The WebSocket was closed on this side", drop=True)
         self._outbox.end()
         await self._writing
         if self._gone:

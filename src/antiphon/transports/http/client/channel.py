@@ -20,6 +20,7 @@ from aiohttp import ClientResponse
 
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.transports.http.client import post
 from antiphon.transports.http.client.error_replies import Credentials, HttpFailure, Pause, SessionGone
 from antiphon.transports.http.client.http_request import Web, check_url, new_session
@@ -184,10 +185,6 @@ class HttpClientChannel(ClosedOnce, Receiving):
             task.cancel()
         self._inbox.end()
 
-    def _streams(self) -> list[asyncio.Task[None]]:
-        tasks = [task for _, task in self._calls.values()]
-        return tasks if self._listening is None else [*tasks, self._listening]
-
     def closed_error(self) -> ConnectionClosed:
         """Say why the channel ended."""
         where = self._line.web.where
@@ -202,10 +199,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
         """End every request and the session."""
         self._inbox.end(drop=True)
         await self._deliveries.end(_FAREWELL)
-        tasks = self._streams() + ([] if self._ending is None else [self._ending])
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*(task for _, task in self._calls.values()), self._listening, self._ending)
         if self._line.session_id is not None and not self._line.is_gone:
             # The server's answer does not matter.
             with contextlib.suppress(HttpFailure, TimeoutError):

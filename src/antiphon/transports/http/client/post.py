@@ -29,6 +29,7 @@ from yarl import URL
 
 from antiphon.channel import Related
 from antiphon.errors import AntiphonError, ConfigError, InvalidParams, RemoteProtocolError
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.http.param_headers import encode_value
 from antiphon.protocol.http.sse import Event, EventParser
 from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, suggest_remedy
@@ -274,8 +275,7 @@ class Deliveries:
         tasks = list(self._tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=patience)
-            self.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(*tasks)
 
 
 async def deliver_message(line: ClientLine, message: OutgoingMessage, data: bytes) -> None:
