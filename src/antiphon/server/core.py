@@ -320,6 +320,10 @@ class Core:
             return f"{name} failed: its result does not fit its output schema: {error.mismatch}"
         return f"{name} failed: {kind}"
 
+    def code_of(self, digest: Callable[[], bytes]) -> bytes:
+        """Return what must be equal where a call continues: the author's ``code_version``, or else this digest."""
+        return digest() if self.code_version is None else self.code_version.encode()
+
     @staticmethod
     def arguments_of(request: Request) -> bytes | Raw:
         """Return the arguments of a request as JSON, empty if it has none. Not copied, since they may be megabytes."""

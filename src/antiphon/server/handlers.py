@@ -282,9 +282,7 @@ class Handlers:
         return inner.around(params.name, body, inner.code, asks=inner.asks)
 
     def _code(self, found: ServedTool | ServedPrompt | ServedResource | ServedTemplate) -> bytes:
-        """Return what must be equal where a call continues: the server's ``code_version``, or the code's digest."""
-        version = self._core.code_version
-        return found.code if version is None else version.encode()
+        return self._core.code_of(lambda: found.code)
 
     async def _run(
         self, tool: ServedTool, arguments: Raw, request: Request, wait: float, call: HandlerCall | None

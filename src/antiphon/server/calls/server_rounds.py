@@ -492,9 +492,8 @@ class ServerRounds:
 
     def binding_of(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
         """Compute the digest that states and records of a call are bound to: the caller, call, arguments and code."""
-        core, code = self.core, b""
-        if self.is_shared:
-            code = core.code_version.encode() if core.code_version is not None else handled.code()
+        core = self.core
+        code = core.code_of(handled.code) if self.is_shared else b""
         arguments = core.arguments_of(request)
         return request_state.compute_binding(
             connection.principal, request.method.name, handled.name, arguments, core.name, code

@@ -8,7 +8,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
@@ -103,7 +103,7 @@ class _Endpoint(Protocol):
     """An ASGI application of ``transports``."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
-    async def close(self) -> None: ...
+    async def close(self, *, drain: float = 0.0) -> None: ...
 
 
 class ServerApp:
@@ -114,19 +114,12 @@ class ServerApp:
     """
 
     def __init__(
-        self,
-        service: Service,
-        endpoint: _Endpoint,
-        drain: Callable[[float | None], Awaitable[None]] | None = None,
-        auth: ResourceServer | None = None,
-        *,
-        watches: bool = True,
+        self, service: Service, endpoint: _Endpoint, auth: ResourceServer | None = None, *, watches: bool = True
     ) -> None:
         self._service = service
         self._auth = auth
         self._endpoint = endpoint
         """Serves the requests, once the lifespan has been entered."""
-        self._drain = drain
         self._follows_lifespan = False
         self._stop_watch = StopWatch(self._stop) if watches else None
         """Ends open requests when the surrounding server stops; ``None`` if that server calls ``drain`` itself."""
@@ -177,9 +170,9 @@ class ServerApp:
         """Accept no more requests, let open ones end, and close streams and sockets, which would never end.
 
         Args:
-            grace: most seconds for open requests; by default those of the endpoint.
+            grace: most seconds for open requests; 5 by default.
         """
-        await (self._endpoint.close() if self._drain is None else self._drain(grace))
+        await self._endpoint.close(drain=DRAIN if grace is None else grace)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Follow the lifespan protocol of ASGI; a start-up that fails says why."""
@@ -214,39 +207,32 @@ class ServerApp:
             self._passing.cancel()
 
 
-def server_app(service: Service, transport: str, options: HttpOptions) -> ServerApp:
+def server_app(service: Service, transport: str, options: HttpOptions, *, watches: bool = True) -> ServerApp:
     """Make the ASGI callable of a server: ``"http"`` (Streamable HTTP, both eras), ``"sse"`` or ``"websocket"``.
+
+    ``watches``: whether it finds out by itself that the server around it stops.
 
     Raises:
         ConfigError: there is no such transport, or it has no such option; or a list of names is one text.
     """
-    return ServerApp(service, *_make_routed(service, transport, options))
+    endpoint, auth = _make_endpoint(service, transport, options)
+    if service.routes is not None:
+        from antiphon.transports.http.server.entrance import Guard
+        from antiphon.transports.http.server.routes import WithRoutes
 
-
-def _make_routed(
-    service: Service, transport: str, options: HttpOptions
-) -> tuple[_Endpoint, Callable[[float | None], Awaitable[None]] | None, ResourceServer | None]:
-    """Make an endpoint as ``_make_endpoint`` does, with the server's routes beside it."""
-    endpoint, drain, auth = _make_endpoint(service, transport, options)
-    if service.routes is None:
-        return endpoint, drain, auth
-    from antiphon.transports.http.server.entrance import Guard
-    from antiphon.transports.http.server.routes import WithRoutes
-
-    used = [options.get("path", _PATHS.get(transport, "/mcp")), *(["/messages"] if transport == "sse" else [])]
-    service.routes.check(used + (["/healthz", "/readyz"] if options.get("health") else []))
-    guard = Guard(options.get("allowed_hosts"), options.get("allowed_origins"))
-    return WithRoutes(endpoint, service.routes, guard), drain, auth
+        used = [options.get("path", _PATHS.get(transport, "/mcp")), *(["/messages"] if transport == "sse" else [])]
+        service.routes.check(used + (["/healthz", "/readyz"] if options.get("health") else []))
+        guard = Guard(options.get("allowed_hosts"), options.get("allowed_origins"))
+        endpoint = WithRoutes(endpoint, service.routes, guard)
+    return ServerApp(service, endpoint, auth, watches=watches)
 
 
 _PATHS = {"sse": "/sse", "websocket": "/ws"}
 """Where transports are served that are not at ``/mcp``."""
 
 
-def _make_endpoint(
-    service: Service, transport: str, options: HttpOptions
-) -> tuple[_Endpoint, Callable[[float | None], Awaitable[None]] | None, ResourceServer | None]:
-    """Make what serves the requests of one transport, with what drains it and what checks its tokens."""
+def _make_endpoint(service: Service, transport: str, options: HttpOptions) -> tuple[_Endpoint, ResourceServer | None]:
+    """Make what serves the requests of one transport, with what checks its tokens."""
     given: dict[str, Any] = dict(options)
     for name in ("allowed_hosts", "allowed_origins"):
         if isinstance(given.get(name), str):
@@ -261,20 +247,15 @@ def _make_endpoint(
 
     try:
         if transport in ("http", "streamable-http"):
-            app = _make_streamable(service, given, auth)
-
-            async def drain(grace: float | None) -> None:
-                await app.close(drain=DRAIN if grace is None else grace)
-
-            return app, drain, auth
+            return _make_streamable(service, given, auth), auth
         if transport == "sse":
             from antiphon.transports.sse.server import SseApp
 
-            return SseApp(serve, **given), None, auth
+            return SseApp(serve, **given), auth
         if transport == "websocket":
             from antiphon.transports.websocket.server import WebSocketApp
 
-            return WebSocketApp(serve, **given), None, auth
+            return WebSocketApp(serve, **given), auth
     except TypeError as error:
         # Without the name of the function, which is ours.
         problem = str(error).rpartition("() ")[2]
@@ -530,9 +511,8 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
     names = [name for name in ("max_connections", "head_timeout") if name in given]
     limits = ConnectionLimits(**{name: given.pop(name) for name in names})
     tls, on_listening = _take_tls(given), given.pop("on_listening", None)
-    endpoint, drain, auth = _make_routed(service, transport, cast("HttpOptions", given))
     # Our own server tells the application at once that it stops.
-    app = ServerApp(service, endpoint, drain, auth, watches=False)
+    app = server_app(service, transport, cast("HttpOptions", given), watches=False)
     config = uvicorn.Config(
         app,
         host=host,

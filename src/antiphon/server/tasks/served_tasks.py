@@ -145,7 +145,7 @@ class ServedTasks:
             implied=self._list_implied_scopes(caller) if caller is not None else (),
             has_token=caller is not None,
             is_local=peer.is_local,
-            code=self.core.code_version.encode() if self.core.code_version is not None else handled.code(),
+            code=self.core.code_of(handled.code),
             created=now,
             updated=now,
             ttl=self._ttl(request),
@@ -218,8 +218,7 @@ class ServedTasks:
             log.exception("the call of a task cannot be run again")
             await self._fail(taken, InternalError("Internal error"))
             return
-        code = self.core.code_version.encode() if self.core.code_version is not None else handled.code()
-        if code != taken.code:
+        if self.core.code_of(handled.code) != taken.code:
             why = f"CallDiverged: the code of {handled.name!r} has changed since this task began"
             await self._fail(taken, InternalError(why))
             return

@@ -80,8 +80,8 @@ class SseApp:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
 
-    async def close(self) -> None:
-        """Accept no more clients, and end the streams of the present ones."""
+    async def close(self, *, drain: float = 0.0) -> None:
+        """Accept no more clients, and end the streams of the present ones at once: none would end by itself."""
         self._closed = True
         await asyncio.gather(*(session.close() for session in self._sessions.values()))
 

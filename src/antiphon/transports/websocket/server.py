@@ -74,8 +74,8 @@ class WebSocketApp:
         else:
             await asgi.send_empty(http, 426, ((b"upgrade", b"websocket"), (b"connection", b"upgrade")))
 
-    async def close(self) -> None:
-        """Accept no more sockets, and close those that are open."""
+    async def close(self, *, drain: float = 0.0) -> None:
+        """Accept no more sockets, and close those that are open at once: none would close by itself."""
         self._closed = True
         await asyncio.gather(*(channel.close() for channel in self._channels))
 

@@ -25,7 +25,7 @@ from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Admitted, Denied, Gate, HeaderPair, Headers, HttpRefusal
 from antiphon.transports.http.server.asgi import Http, send_empty, send_json, send_refusal
 
-CheckToken = Callable[[str], "Awaitable[str | Caller | None] | str | Caller | None"]
+CheckToken = Callable[[str], Awaitable[str | Caller | None] | str | Caller | None]
 """Returns whom a bearer token stands for: the name of a principal, or a ``Caller``, which also has scopes and claims.
 Any other value, such as ``None`` or an empty text, refuses the request."""
 
