@@ -62,16 +62,13 @@ _HARMLESS = (REPEATABLE | {"server/discover", "tasks/update"}) - {"tools/call"}
 """Methods that change nothing, or have the same effect when repeated."""
 
 
-class Forwarding:
+class Forwarding(Struct, eq=False):
     """A call that is made for another peer: its method, and its params and result as they were received."""
 
-    __slots__ = ("log_level", "original", "result", "spec")
-
-    def __init__(self, spec: MethodSpec, original: Received, log_level: LoggingLevel | None) -> None:
-        self.spec = spec
-        self.original = original
-        self.log_level: LoggingLevel | None = log_level
-        self.result = Raw(b"{}")
+    spec: MethodSpec
+    original: Received
+    log_level: LoggingLevel | None
+    result: Raw = Raw(b"{}")
 
 
 class BecameTask(Exception):
@@ -288,7 +285,7 @@ class RepeatingConnection(Connection[ClientSession]):
             lost = error
         params: Any = decode_wire(decode_envelope(outgoing.data).params, outgoing.method.params)
         if not self._may_repeat(lost, outgoing.method.name, params):
-            raise _not_repeated(lost, outgoing.method.name, params) if error_replies.is_broken(lost) else lost
+            raise _not_repeated(lost, outgoing.method.name, params)
         self._current = current = self._current or {}
         for pause in PAUSES:
             await asyncio.sleep(pause)
@@ -309,9 +306,7 @@ class RepeatingConnection(Connection[ClientSession]):
                 # A server that is not there now may come back: what could be repeated before still
                 # can.
                 if not error_replies.is_unreachable(lost) and not self._may_repeat(lost, outgoing.method.name, params):
-                    raise (
-                        _not_repeated(lost, outgoing.method.name, params) if error_replies.is_broken(lost) else lost
-                    ) from None
+                    raise _not_repeated(lost, outgoing.method.name, params) from None
             finally:
                 current.pop(outgoing.id, None)
         raise _extend_error(lost, f"it was sent {len(PAUSES) + 1} times; call it again once the server can be reached")
@@ -360,6 +355,9 @@ def _is_passing(error: PeerError) -> bool:
 
 
 def _not_repeated(lost: PeerError, method: str, params: object) -> PeerError:
+    """Return the error for a request that is not repeated; it says so if the request may have been carried out."""
+    if not error_replies.is_broken(lost):
+        return lost
     what = f"the tool {getattr(params, 'name', '')!r}" if method == "tools/call" else method
     return _extend_error(
         lost,

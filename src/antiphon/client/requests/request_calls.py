@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from types import CoroutineType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from msgspec import Raw, structs
 
@@ -160,7 +160,6 @@ class Calls:
         send: Sending[Any] = Sending(
             self.session, self.peer, call, spec.result or Result, timeout, progress, meta, extensions, options
         )
-        done: Any
         if spec.rounds:
             try:
                 done = await self._make_requests(send, params)
@@ -177,18 +176,8 @@ class Calls:
             done = _refuse_round(done, spec.name)
         return relay_object(options.result, done)
 
-    @overload
-    async def _make_requests(self, send: Sending[R], params: RoundParams) -> R: ...
-
-    @overload
-    async def _make_requests(
-        self, send: Sending[R], params: RoundParams, *, answers: bool
-    ) -> R | InputRequiredResult: ...
-
-    async def _make_requests(
-        self, send: Sending[R], params: RoundParams, *, answers: bool = True
-    ) -> R | InputRequiredResult:
-        """Make the requests of a call, and close it. ``answers``: answer its rounds here."""
+    async def _make_requests(self, send: Sending[Any], params: RoundParams, *, answers: bool = True) -> Any:
+        """Make the requests of a call, and close it; return its result, or without ``answers`` perhaps a round."""
         call, given_up = send.call, True
         try:
             done = await (partial(self._send_and_report, send) if call.answered else send)(params)
