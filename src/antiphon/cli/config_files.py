@@ -13,7 +13,6 @@ import contextlib
 import logging
 import os
 import re
-import shlex
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from msgspec import structs
 from antiphon.cli.arguments import suggest_similar
 from antiphon.cli.output.formats import Failed
 from antiphon.client.connection import server_files
-from antiphon.client.connection.targets import Address, Target, describe_location, locate_target
+from antiphon.client.connection.targets import Address, Target, describe_location, locate_target, split_line
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import make_inert
@@ -267,7 +266,9 @@ def resolve_target(text: str, config: Path | None = None) -> str | list[str] | M
     if text in list_names(config) and (found := find_entry(text, config)) is not None:
         # A name may have spaces, or be no command line at all, so the whole text is looked up first.
         return target_of(found, text)
-    words = [text] if text.endswith(".py") and Path(text).is_file() else _split_words(text)
+    if not text.strip():
+        raise ConfigError("the target is empty: give a command line, a .py file or the name of a configured server")
+    words = [text] if text.endswith(".py") and Path(text).is_file() else split_line(text)
     named = _OBJECT.fullmatch(text)
     if named is not None and Path(named["file"]).is_file():
         # The path is absolute, because the same name in another folder is another server, with other grants. With -P
@@ -296,16 +297,6 @@ def _report_unknown(text: str, config: Path | None) -> ConfigError:
     known = list_names(config)
     meant = f"; {suggest_similar(text, known)}" if known else ""
     return ConfigError(f"{text!r} is no program, no .py file, and no server named in {looked}{address}{meant}")
-
-
-def _split_words(text: str) -> list[str]:
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise ConfigError(f"cannot read the command line {text!r}: {error}") from None
-    if not words:
-        raise ConfigError("the target is empty: give a command line, a .py file or the name of a configured server")
-    return words
 
 
 def _find_program(words: list[str]) -> list[str]:

@@ -71,9 +71,7 @@ class Bucket:
 
     def take(self, now: float) -> float:
         """Take one token, and return the seconds to wait, nearly always 0; refuse if that is too long."""
-        self._fill(now)
-        if self._tokens >= 1:
-            self._tokens -= 1
+        if self.try_take(now):
             return 0.0
         rate = self._rate
         wait = (1 - self._tokens) / rate.per_second

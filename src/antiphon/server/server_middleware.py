@@ -280,11 +280,7 @@ class ServerMiddlewareStack:
 
 async def _call_function(function: Middleware, call_next: CallNext, request: ServerRequest) -> Any:
     result = await function(request, call_next)
-    _check_result(function, request.method, result)
-    return result
-
-
-def _check_result(function: Middleware, method: str, result: object) -> None:
+    method = request.method
     row = METHODS.get(method)
     expected = row.result if row is not None else Wire
     # A subscription has no result before its end, so its handler and all middleware return None.
@@ -297,3 +293,4 @@ def _check_result(function: Middleware, method: str, result: object) -> None:
             f"the middleware {name} returned {type(result).__name__} for {method}: return what call_next returned, "
             f"or a {expected.__name__}"
         )
+    return result

@@ -80,7 +80,7 @@ def locate_target(target: Target) -> Serves | Command | Address:
         if mark and scheme.lower() in _SCHEMES:
             # RFC 3986, section 3.1: schemes are case-insensitive.
             return _make_address(f"{scheme.lower()}://{rest}", None)
-        return Command(argv=_split_line(target))
+        return Command(argv=split_line(target))
     if isinstance(target, Sequence):
         if not target:
             raise ConfigError("the command line is empty")
@@ -136,7 +136,8 @@ def describe_location(where: Serves | Command | Address) -> str | list[str] | La
     return [MEMORY, str(getattr(where, "name", "")) or f"{type(where).__module__}.{type(where).__qualname__}"]
 
 
-def _split_line(line: str) -> list[str]:
+def split_line(line: str) -> list[str]:
+    """Split a command line as a shell does; ``ConfigError`` if it cannot be read, or is empty."""
     try:
         argv = shlex.split(line)
     except ValueError as error:

@@ -217,7 +217,10 @@ class Completions:
         self, params: completion.CompleteRequestParams, context: Any = None
     ) -> completion.CompleteResult:
         """Serve ``completion/complete``: at most ``MAX_VALUES`` values, and the number of all."""
-        of, owner = self._owner(params.ref)
+        ref, owner = params.ref, self.find(params.ref)
+        if owner is None:
+            raise self.refuse_unknown(ref)
+        of = ref.name if isinstance(ref, completion.PromptReference) else ref.uri
         name, value = params.argument.name, params.argument.value
         if name not in owner.arguments:
             raise InvalidParams(f'Unknown argument: {name} of "{of}", which has {", ".join(owner.arguments) or "none"}')
@@ -229,19 +232,9 @@ class Completions:
         found = await completer.run(value, settled, context)
         if isinstance(found, completion.CompleteResult):
             return found
-        return (
-            completion.CompleteResult(completion=found)
-            if isinstance(found, completion.Completion)
-            else _make_result(_check_texts(found, completer))
-        )
-
-    def _owner(
-        self, ref: completion.PromptReference | completion.ResourceTemplateReference
-    ) -> tuple[str, ServedPrompt | ServedTemplate]:
-        name, owner = ref.name if isinstance(ref, completion.PromptReference) else ref.uri, self.find(ref)
-        if owner is None:
-            raise self.refuse_unknown(ref)
-        return name, owner
+        if isinstance(found, completion.Completion):
+            return completion.CompleteResult(completion=found)
+        return _make_result(_check_texts(found, completer))
 
     @staticmethod
     def refuse_unknown(ref: completion.PromptReference | completion.ResourceTemplateReference) -> InvalidParams:

@@ -68,21 +68,16 @@ def _release_signals() -> None:
 
 
 def _begin_child() -> None:
-    _restore_signals()
-    _release_signals()
-
-
-def _restore_signals() -> None:
     """Undo in a child what the server has set."""
-    if not _before:
-        return
-    with contextlib.suppress(ValueError):
-        # Not possible outside of the main interpreter, which then has set nothing.
-        signal.set_wakeup_fd(-1)
-        for number, handler in _before[0].items():
-            if callable(signal.getsignal(number)) and signal.getsignal(number) is not handler:
-                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-    _before.clear()
+    if _before:
+        with contextlib.suppress(ValueError):
+            # Not possible outside of the main interpreter, which then has set nothing.
+            signal.set_wakeup_fd(-1)
+            for number, handler in _before[0].items():
+                if callable(signal.getsignal(number)) and signal.getsignal(number) is not handler:
+                    signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        _before.clear()
+    _release_signals()
 
 
 if hasattr(os, "register_at_fork"):

@@ -153,6 +153,8 @@ async def send_unavailable(http: Http, why: str) -> None:
 GONE = HttpRefusal(400, InvalidRequest("The request was not finished"))
 """The client disconnected before its body was complete, so nobody reads this."""
 
+_TOO_SLOW = HttpRefusal(408, InvalidRequest("The body did not arrive in time"))
+
 
 async def read_body(http: Http, limit: int, patience: float) -> bytes | HttpRefusal:
     """Read the body. ``limit`` in bytes (beyond it 413), ``patience`` in seconds for all of it (408)."""
@@ -170,7 +172,7 @@ async def read_body(http: Http, limit: int, patience: float) -> bytes | HttpRefu
             async with asyncio.timeout(patience):
                 message = await run_rest(receiving, pending)
         except TimeoutError:
-            return _too_slow()
+            return _TOO_SLOW
     body: bytes = message.get("body", b"")
     if message["type"] == "http.disconnect":
         return GONE
@@ -195,12 +197,8 @@ async def _read_rest(http: Http, first: bytes, limit: int, patience: float) -> b
                 if not message.get("more_body"):
                     return b"".join(pieces)
     except TimeoutError:
-        return _too_slow()
+        return _TOO_SLOW
 
 
 def _too_large(limit: int) -> HttpRefusal:
     return HttpRefusal(413, InvalidRequest(f"Invalid request: the limit is {limit} bytes"))
-
-
-def _too_slow() -> HttpRefusal:
-    return HttpRefusal(408, InvalidRequest("The body did not arrive in time"))
