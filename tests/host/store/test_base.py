@@ -114,6 +114,14 @@ async def test_accounts_are_found_by_what_their_key_begins_with(store: Store):
     )
 
 
+async def test_an_account_has_its_latest_cap_however_it_is_read(store: Store):
+    """The review page finds the tightest budget by keys, and the budgets of servers by a prefix."""
+    await store.commit(Change(hold=hold(caps={"total": Cap(money=500, tokens=90)})))
+    [by_prefix], [by_key] = await store.balances("total"), await store.balances_of(["total"])
+    assert by_prefix.cap == Cap(money=500, tokens=90)
+    assert by_key == by_prefix
+
+
 async def test_records_are_linked_in_order(store: Store):
     """Numbered from one, each with the hash of the one before."""
     await store.commit(Change(records=(record("received"), record("policy"))))

@@ -72,7 +72,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
     spent: Amount = Amount()
     held: Amount = Amount()
     cap: Cap = Cap()
-    """The cap of the latest reservation; set only in lists of accounts."""
+    """The cap of the latest reservation."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,6 +37,7 @@ _SEND = Prepared(sa.update(holds).where(holds.c.id == sa.bindparam("hold")).valu
 _DROP_SWEPT = Prepared(
     sa.delete(swept).where(swept.c.id == sa.bindparam("hold")).returning(swept.c["keys"], swept.c.money, swept.c.tokens)
 )
+_BALANCES = sa.select(*(column for column in accounts.c if column is not accounts.c.changed))
 
 
 class RefusedChange(Exception):
@@ -124,21 +125,14 @@ def settle_late(connection: sa.Connection, id: str, amount: Amount) -> Amount | 
 
 def list_balances(connection: sa.Connection, prefix: str = "") -> list[Balance]:
     """Return the accounts whose key starts with ``prefix``."""
-    chosen = sa.select(accounts).where(accounts.c.key.startswith(prefix, autoescape=True)).order_by(accounts.c.key)
+    chosen = _BALANCES.where(accounts.c.key.startswith(prefix, autoescape=True)).order_by(accounts.c.key)
     return [_read_balance(row) for row in connection.execute(chosen.limit(MAX_LISTED))]
 
 
 def balances_of(connection: sa.Connection, keys: Sequence[str]) -> list[Balance]:
     """Return the accounts with these keys."""
     found = _prepare_balances(len(keys)).rows(connection, _bind_keys(keys)) if keys else []
-    return [
-        Balance(
-            key=key,
-            spent=Amount(money=spent_money, tokens=spent_tokens),
-            held=Amount(money=held_money, tokens=held_tokens),
-        )
-        for key, spent_money, spent_tokens, held_money, held_tokens in found
-    ]
+    return [_read_balance(row) for row in found]
 
 
 def task_so_far(connection: sa.Connection, task: str, ask: str, now: float) -> TaskSoFar:
@@ -178,12 +172,13 @@ def _encode_keys(keys: Sequence[str]) -> str:
     return msgspec.json.encode(keys).decode()
 
 
-def _read_balance(row: sa.Row[Any]) -> Balance:
+def _read_balance(row: Sequence[Any]) -> Balance:
+    key, spent_money, spent_tokens, held_money, held_tokens, cap_money, cap_tokens = row
     return Balance(
-        key=row.key,
-        spent=Amount(money=row.spent_money, tokens=row.spent_tokens),
-        held=Amount(money=row.held_money, tokens=row.held_tokens),
-        cap=Cap(money=row.cap_money, tokens=row.cap_tokens),
+        key=key,
+        spent=Amount(money=spent_money, tokens=spent_tokens),
+        held=Amount(money=held_money, tokens=held_tokens),
+        cap=Cap(money=cap_money, tokens=cap_tokens),
     )
 
 
@@ -209,8 +204,7 @@ def _match_keys(count: int) -> sa.ColumnElement[bool]:
 
 @cache
 def _prepare_balances(count: int) -> Prepared:
-    names = ("key", "spent_money", "spent_tokens", "held_money", "held_tokens")
-    return Prepared(sa.select(*(accounts.c[name] for name in names)).where(_match_keys(count)))
+    return Prepared(_BALANCES.where(_match_keys(count)))
 
 
 @cache
@@ -241,8 +235,7 @@ def _prepare_take(dialect: str, count: int) -> Prepared:
 
     Returns the keys of those that were.
     """
-    names = ("key", "spent_money", "spent_tokens", "held_money", "held_tokens", "cap_money", "cap_tokens", "changed")
-    statement = begin_upsert(dialect, accounts).from_select(names, _select_wanted(count))
+    statement = begin_upsert(dialect, accounts).from_select(list(accounts.c), _select_wanted(count))
     new, old = statement.excluded, accounts.c
     held = {"held_money": old.held_money + new.held_money, "held_tokens": old.held_tokens + new.held_tokens}
     taken = statement.on_conflict_do_update(
