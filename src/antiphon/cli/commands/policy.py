@@ -40,9 +40,7 @@ from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
 def _describe_models(given: Given) -> str:
     """List the models it was given for, and how far they reach."""
     grant = given.grant
-    if grant.asks_again:
-        return "local models only; for others you are asked again"
-    return "" if grant.tool is not None else inert_line(", ".join((*grant.models, *(grant.reaches or ()))))
+    return "" if grant.tool is not None else inert_line(", ".join((*grant.models, *grant.reaches)))
 
 
 def _describe_purpose(given: Given) -> str:

@@ -57,9 +57,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """The tool that may be called; ``None`` if sampling is allowed."""
     models: tuple[str, ...] = ()
     """The models it was given for, by the user's names: the chosen one and its fallbacks."""
-    reaches: tuple[str, ...] | None = None
+    reaches: tuple[str, ...] = ()
     """How far the approved request could travel, fallbacks included: ``"local"``, or vendors (see ``Model.reach``).
-    Empty if the model was the provider's own; ``None`` in grants of releases that did not record it."""
+    Empty if the model was the provider's own."""
     price_class: int = 0
     """The highest cost of what was approved; see ``Chosen.price_class``."""
     when: str | None = None
@@ -103,15 +103,10 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             terms=terms if terms is not None and terms.named else review.usual_terms(params),
             tool=params.name if is_tool else None,
             models=tuple(name for name in (chosen.model, *chosen.fallbacks) if name) if chosen else (),
-            reaches=chosen.reached if chosen else None,
+            reaches=chosen.reached if chosen else (),
             price_class=chosen.price_class if chosen else 0,
             script=origin.script if scope == "always" else "",
         )
-
-    @property
-    def asks_again(self) -> bool:
-        """Whether it does not record how far it reaches: it then covers local models only, all else is asked again."""
-        return self.tool is None and self.reaches is None
 
     def reduced(self, chosen: Chosen) -> Chosen | None:
         """Return the part of a choice that this grant covers: without fallbacks beyond it; ``None`` if the model is.
@@ -122,8 +117,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             chosen: the choice.
         """
         if chosen.model is None and not chosen.reaches:
-            # The provider's own model: covered if the grant was given for it, or for models of an unknown
-            # reach.
+            # The provider's own model: covered if the grant was given for it.
             return chosen if not self.reaches else None
         beyond = [name for name in (chosen.model, *chosen.fallbacks) if not self._goes_to(name, chosen)]
         return None if chosen.model in beyond else chosen.without([name for name in beyond if name is not None])
@@ -131,8 +125,6 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     def _goes_to(self, name: str | None, chosen: Chosen) -> bool:
         alone = msgspec.structs.replace(chosen, model=name, fallbacks=())
         reach = chosen.reaches.get(name)
-        if self.reaches is None:
-            return reach == LOCAL
         # If the chooser does not say where its models are, only their names can be compared.
         near = name in self.models if reach is None else reach in (*self.reaches, LOCAL)
         return near and alone.price_class <= self.price_class

@@ -70,7 +70,7 @@ class AskRow(msgspec.Struct, kw_only=True):
     identity: str
     method: str
     server: str = ""
-    """The server's target, for display; empty in records of releases that did not keep it."""
+    """The server's target, for display."""
     tool: str = ""
     words: str = ""
     """The beginning of what was asked; only if content is kept."""
