@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import msgspec
 
@@ -38,23 +38,9 @@ class LabelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         check_options(self)
 
 
-class CoversTools(Protocol):
-    """A rule about some tools of some servers."""
-
-    @property
-    def name(self) -> str:
-        """Glob over the server's own name of the tool."""
-        ...
-
-    @property
-    def server(self) -> str:
-        """Glob over the server's identity, or a coarser one."""
-        ...
-
-
-def covers_tool(rule: CoversTools, name: str, origin: Origin) -> bool:
-    """Return whether a rule is about a tool of a server."""
-    return fnmatchcase(name, rule.name) and any(fnmatchcase(each, rule.server) for each in origin.identities)
+def covers_tool(names: str, servers: str, name: str, origin: Origin) -> bool:
+    """Return whether the globs of a rule, over names of tools and identities of servers, match a tool of a server."""
+    return fnmatchcase(name, names) and any(fnmatchcase(each, servers) for each in origin.identities)
 
 
 def find_labels(
@@ -62,7 +48,7 @@ def find_labels(
 ) -> frozenset[Label]:
     """Return the labels of a tool: by a rule, else as a person ``given`` them, else as its server claims."""
     for rule in rules:
-        if covers_tool(rule, name, origin):
+        if covers_tool(rule.name, rule.server, name, origin):
             return frozenset(rule.labels)
     return claim_labels(origin.tool) if given is None else frozenset(given)
 

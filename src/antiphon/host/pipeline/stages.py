@@ -437,7 +437,7 @@ async def pass_result(desk: Desk, result: R, params: AnyParams, origin: Origin) 
 
 def _covers_name(rule: ResultRule, name: str, origin: Origin) -> bool:
     # A task that was picked up by its id alone may be of any tool, but is no exception for one.
-    return covers_tool(rule if name or rule.effect == "pass" else structs.replace(rule, name="*"), name, origin)
+    return covers_tool(rule.name if name or rule.effect == "pass" else "*", rule.server, name, origin)
 
 
 def _read_params(params: AnyParams) -> tuple[ResultKind, str, CallToolRequestParams]:
