@@ -82,14 +82,6 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the run had read by then; everything, if it is not known what the call that begins will read."""
 
 
-class Elicits(ConfirmsCalls, Protocol):
-    """A host that can ask a person."""
-
-    async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
-        """Show a form to a person."""
-        ...
-
-
 class RunRecord:
     """The entries of one run. Without an id nothing is stored, and nothing was."""
 
@@ -180,7 +172,7 @@ class RecordedConfirmation:
         return await self._host.examine(result, params, origin)
 
 
-async def ask_what_became(host: Elicits, name: str, arguments: Mapping[str, Any]) -> CallToolResult | None:
+async def ask_what_became(host: RunHost, name: str, arguments: Mapping[str, Any]) -> CallToolResult | None:
     """Ask a person about a call that began before the run was interrupted; ``None`` to make it now.
 
     Raises:
@@ -272,8 +264,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return None if None in paid else sum(filter(None, paid))
 
 
-class RunHost(Elicits, Protocol):
+class RunHost(ConfirmsCalls, Protocol):
     """What a run needs of a host."""
+
+    async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
+        """Show a form to a person."""
+        ...
 
     @property
     def store(self) -> Store:
