@@ -170,19 +170,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 def correct_late_records(records: Sequence[Record], settlement: Settlement, charged: Amount) -> tuple[Record, ...]:
     """Correct the amounts in the records of a late settlement to the part that is charged now."""
-    return tuple(
-        _correct_record(record, settlement, charged) if record.step == "settled" else record for record in records
-    )
-
-
-def _correct_record(record: Record, settlement: Settlement, charged: Amount) -> Record:
+    changed: dict[str, Any] = {"outcome": "late"}
     if charged == Amount():
-        return msgspec.structs.replace(record, outcome="late", money=None, input_tokens=None, output_tokens=None)
-    if charged == settlement.amount:
-        return msgspec.structs.replace(record, outcome="late")
-    # Only the sum is known, so what remains cannot be split among the models.
-    return msgspec.structs.replace(
-        record, outcome="late", money=charged.money, input_tokens=charged.tokens, output_tokens=0
+        changed |= {"money": None, "input_tokens": None, "output_tokens": None}
+    elif charged != settlement.amount:
+        # Only the sum is known, so what remains cannot be split among the models.
+        changed |= {"money": charged.money, "input_tokens": charged.tokens, "output_tokens": 0}
+    return tuple(
+        msgspec.structs.replace(record, **changed) if record.step == "settled" else record for record in records
     )
 
 
