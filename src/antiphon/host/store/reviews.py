@@ -257,10 +257,11 @@ def find_pages(connection: Connection) -> list[base.PageRow]:
 
 def keep_page(connection: Connection, row: base.PageRow, *, most: int) -> None:
     """Store a page, and delete the oldest beyond ``most`` with their browsers."""
-    _forget_page(connection, row.name, browsers_too=False)
+    connection.execute(delete(pages).where(pages.c.name == row.name))
     connection.execute(pages.insert(), msgspec.structs.asdict(row))
-    for old in find_pages(connection)[most:]:
-        _forget_page(connection, old.name, browsers_too=True)
+    old = [each.name for each in find_pages(connection)[most:]]
+    connection.execute(delete(pages).where(pages.c.name.in_(old)))
+    connection.execute(delete(browsers).where(browsers.c.page.in_(old)))
 
 
 def browsers_of(connection: Connection, page: str) -> list[base.BrowserRow]:
@@ -274,12 +275,6 @@ def keep_browser(connection: Connection, row: base.BrowserRow, *, most: int) -> 
     connection.execute(browsers.insert(), msgspec.structs.asdict(row))
     for old in browsers_of(connection, row.page)[:-most]:
         connection.execute(delete(browsers).where(browsers.c.digest == old.digest))
-
-
-def _forget_page(connection: Connection, name: str, *, browsers_too: bool) -> None:
-    connection.execute(delete(pages).where(pages.c.name == name))
-    if browsers_too:
-        connection.execute(delete(browsers).where(browsers.c.page == name))
 
 
 _PARTIALS = select(partials).order_by(partials.c.began, partials.c.id)
