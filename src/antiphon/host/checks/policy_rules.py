@@ -357,9 +357,7 @@ def rank_rules(policy: Policy) -> list[Rule]:
     return sorted(policy.rules, key=lambda rule: _ORDER.index(rule.effect))
 
 
-def _name_rule(rule: Rule | None) -> str:
-    if rule is None:
-        return "no rule"
+def _name_rule(rule: Rule) -> str:
     conditions = {key: value for key, value in msgspec.structs.asdict(rule).items() if value is not None}
     effect = conditions.pop("effect")
     return f"{effect} ({', '.join(f'{key}={value}' for key, value in conditions.items())})"

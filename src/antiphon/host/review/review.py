@@ -297,21 +297,11 @@ class Informed(Protocol):
         ...
 
 
-@runtime_checkable
-class Obstructed(Protocol):
-    """A reviewer that can say why no person can be asked."""
-
-    @property
-    def obstacle(self) -> str | None:
-        """Why no person can be asked now; ``None`` if one can."""
-        ...
-
-
 def obstacle_of(reviewer: Reviewer | None) -> str:
-    """Say why no person can be asked."""
+    """Say why no person can be asked; a reviewer may say so itself, as ``TerminalReviewer.obstacle`` does."""
     if reviewer is None:
         return "the host has no reviewer"
-    return (reviewer.obstacle if isinstance(reviewer, Obstructed) else None) or "there is no terminal here"
+    return getattr(reviewer, "obstacle", None) or "there is no terminal here"
 
 
 @runtime_checkable

@@ -119,18 +119,18 @@ class Tty:
     @property
     def columns(self) -> int:
         """Width in character cells; 80 if the terminal does not say."""
-        try:
-            return os.get_terminal_size(self._fd).columns or 80
-        except OSError:
-            return 80
+        return self._find_size().columns or 80
 
     @property
     def rows(self) -> int:
         """Height in character cells; 24 if the terminal does not say."""
+        return self._find_size().lines or 24
+
+    def _find_size(self) -> os.terminal_size:
         try:
-            return os.get_terminal_size(self._fd).lines or 24
+            return os.get_terminal_size(self._fd)
         except OSError:
-            return 24
+            return os.terminal_size((0, 0))
 
     async def write(self, text: str) -> None:
         """Write a text unchanged: the caller has made it inert."""
