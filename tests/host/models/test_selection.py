@@ -216,5 +216,5 @@ def test_tiers_are_scores():
 def test_scores_are_weighed_exactly():
     """One third stays one third."""
     priorities = priorities_of(ModelPreferences(cost_priority=1, speed_priority=1, intelligence_priority=1))
-    assert weigh_scores(priorities, Fraction(1), Fraction(0), Fraction(0)) / priorities.total == Fraction(1, 3)
-    assert priorities_of(None).total == 0
+    assert weigh_scores(priorities, (Fraction(1), Fraction(0), Fraction(0))) / sum(priorities) == Fraction(1, 3)
+    assert priorities_of(None) == (0, 0, 0)

@@ -101,26 +101,17 @@ _DIGITS = Context(prec=12)
 """Correctly rounded, so that the logarithm is the same on every platform, and monotonic."""
 
 
-class Priorities(msgspec.Struct, frozen=True, kw_only=True):
-    """The server's priorities, each from 0 to 1."""
-
-    cost: Fraction
-    speed: Fraction
-    intelligence: Fraction
-
-    @property
-    def total(self) -> Fraction:
-        """The sum; 0 if there are no priorities."""
-        return self.cost + self.speed + self.intelligence
+Parts = tuple[Fraction, Fraction, Fraction]
+"""Values from 0 to 1 for cost, speed and intelligence: what a server prefers, or how a model scores."""
 
 
-def priorities_of(wishes: ModelPreferences | None) -> Priorities:
+def priorities_of(wishes: ModelPreferences | None) -> Parts:
     """Return the priorities of a request; absent ones are 0."""
     given = (None,) * 3
     if wishes is not None:
         given = (wishes.cost_priority, wishes.speed_priority, wishes.intelligence_priority)
     cost, speed, intelligence = (Fraction(value or 0) for value in given)
-    return Priorities(cost=cost, speed=speed, intelligence=intelligence)
+    return cost, speed, intelligence
 
 
 @lru_cache(4_096)
@@ -138,18 +129,15 @@ def tier_score(tier: Tier | None) -> Fraction:
     return _TIERS[(tier or 1) - 1]
 
 
-def weigh_scores(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence: Fraction) -> Fraction:
+def weigh_scores(priorities: Parts, scores: Parts) -> Fraction:
     """Return the weighted sum of the scores, not divided by the sum of the priorities, which all models share."""
     # One fraction is made at the end and not one for each step, because this runs for each model of each request.
     numerator, denominator = 0, 1
-    for priority, part in ((priorities.cost, cost), (priorities.speed, speed), (priorities.intelligence, intelligence)):
+    for priority, part in zip(priorities, scores, strict=True):
         below = priority.denominator * part.denominator
         numerator = numerator * below + priority.numerator * part.numerator * denominator
         denominator *= below
     return Fraction(numerator, denominator)
-
-
-Parts = tuple[Fraction, Fraction, Fraction]
 
 
 def select_model(
@@ -177,11 +165,11 @@ def select_model(
     eligible = [each.model for each in judged if not each.obstacles]
     followed = selection.follow_hints([hint.name or "" for hint in (wishes.hints if wishes else None) or ()], eligible)
     priorities = priorities_of(wishes)
-    total = priorities.total
+    total = sum(priorities, Fraction(0))
     scored = {each.model.name: _score_model(each, priorities) for each in judged if not each.obstacles}
     winner, rule = _decide_winner([scored[model.name] for model in followed.models], catalogue, weighed=total > 0)
     fallbacks = catalogue.fallbacks(winner.name) if winner else ()
-    shown = {"cost": priorities.cost, "speed": priorities.speed, "intelligence": priorities.intelligence}
+    shown = zip(("cost", "speed", "intelligence"), priorities, strict=True)
     return selection.Selection(
         winner=winner.name if winner else None,
         fallbacks=tuple(model.name for model in fallbacks if model in eligible),
@@ -189,7 +177,7 @@ def select_model(
         needs=needs,
         hint=followed.hint,
         match=followed.match,
-        priorities={name: float(value) for name, value in shown.items() if value},
+        priorities={name: float(value) for name, value in shown if value},
         left=left,
         candidates=tuple(_make_candidate(each, scored.get(each.model.name), followed, total) for each in judged),
     )
@@ -209,10 +197,10 @@ class _Scored(NamedTuple):
     all."""
 
 
-def _score_model(judged: _Judged, priorities: Priorities) -> _Scored:
+def _score_model(judged: _Judged, priorities: Parts) -> _Scored:
     model = judged.model
     parts = cost_score(judged.cost), tier_score(model.speed), tier_score(model.intelligence)
-    return _Scored(judged, parts, weigh_scores(priorities, *parts))
+    return _Scored(judged, parts, weigh_scores(priorities, parts))
 
 
 def _decide_winner(
