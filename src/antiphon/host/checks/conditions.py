@@ -156,7 +156,7 @@ read_condition = lru_cache(1_024)(Condition)
 
 
 class CallFacts:
-    """The values of all variables for one call, made when they are first used."""
+    """The values of all variables for one call; those that take work are made when they are first used."""
 
     def __init__(
         self,
@@ -172,9 +172,14 @@ class CallFacts:
         self._origin = origin
         self._now = now
         self._earlier = calls
-        self._tool_labels, self._flowed = labels, session
         self._items: int | str | None = None
-        self._values: dict[str, object] = {"tool": params.name, "principal": origin.principal or ""}
+        self._values: dict[str, object] = {
+            "tool": params.name,
+            "principal": origin.principal or "",
+            "calls": dict(calls),
+            "labels": sorted(labels),
+            "session": sorted(session),
+        }
 
     def size(self, names: frozenset[str]) -> tuple[int, int]:
         """Return how many values and bytes the arguments have; raise ``Unclear`` if they are beyond the bounds."""
@@ -217,15 +222,6 @@ class CallFacts:
     def _time(self) -> dict[str, object]:
         now = self._now
         return {"hour": now.hour, "minute": now.minute, "weekday": now.isoweekday(), "date": now.date().isoformat()}
-
-    def _calls(self) -> dict[str, int]:
-        return dict(self._earlier)
-
-    def _labels(self) -> list[str]:
-        return sorted(self._tool_labels)
-
-    def _session(self) -> list[str]:
-        return sorted(self._flowed)
 
 
 def holds_for(when: str, params: CallToolRequestParams, origin: Origin) -> bool:
