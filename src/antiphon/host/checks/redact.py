@@ -23,7 +23,7 @@ from antiphon.host.checks.visible import strip_invisible
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-Asked = TypeVar("Asked", CreateMessageRequestParams, CreateMessageResult)
+Asked = TypeVar("Asked", bound=CreateMessageRequestParams | CreateMessageResult)
 RedactionMode = Literal["allow", "mask", "block"]
 
 

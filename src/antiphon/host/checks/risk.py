@@ -402,9 +402,7 @@ async def mask_to_json(value: msgspec.Struct) -> str:
     """Return a message as JSON with all secrets in its texts masked; may raise ``TooCostly``."""
     if len(encode_value(value)) <= MAX_HERE:
         return make_masked_json(value)
-    if isinstance(value, CreateMessageRequestParams):
-        return encode_value(await mask_in_side_process(value) or value).decode()
-    if isinstance(value, CreateMessageResult):
+    if isinstance(value, CreateMessageRequestParams | CreateMessageResult):
         return encode_value(await mask_in_side_process(value) or value).decode()
     return (await _run_aside(mask_document, value)).decode()
 

@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
@@ -130,11 +130,9 @@ class Growing:
                 await self._drop_partial()
 
     async def _pause(self) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(PACE):
                 await self._ended.wait()
-        except TimeoutError:
-            return
 
     def _partial(self) -> Partial:
         """Add the text that has arrived to what is shown."""
