@@ -174,7 +174,7 @@ async def test_labels_and_results_are_decided_on_the_page():
         assert "this tool by itself can read data of yours" in shown
         await page.post(f"/review/{question.id}/approve", page.about(question, of_labels="1", label="private"))
         assert await page.tasks[-1]
-        row = await page.store.definition(asked.identity, "order")
+        row = (await page.store.standing((asked.identity,), "order")).definition
         assert row is not None
         assert row.labels == "private"
         result = CallToolResult(content=[TextContent(text="key AKIAIOSFODNN7EXAMPLE")])

@@ -205,7 +205,7 @@ async def test_a_tool_is_switched_off_on_the_page():
         said = (await page.post("/servers/switch", form)).json()
         assert "switched off" in said["done"]
         assert [tool.name async for tool in client.tools()] == ["shop__stock"]
-        assert (await store.definition(identity, "order")).off is not None
+        assert (await store.standing((identity,), "order")).definition.off is not None
         await page.post("/servers/switch", {**form, "on": "true"})
         assert len([tool async for tool in client.tools()]) == 2
         assert (await page.post("/servers/switch", {**form, "tool": "none"})).status_code == 404

@@ -127,7 +127,7 @@ async def test_the_labels_are_chosen_on_all_surfaces():
     assert shown.labels == ("private", "untrusted", "outbound")
     await made.queue.decide(question.id, Approve(digest=shown.digest, labels=("private",)), hash=question.hash)
     assert await waits
-    row = await made.store.definition(where("mystery").identity, "mystery")
+    row = (await made.store.standing((where("mystery").identity,), "mystery")).definition
     assert row is not None
     assert row.labels == "private"
 

@@ -143,7 +143,8 @@ async def collect_servers_shown(servers: Servers | None, store: Store, digests: 
 async def compare_skill(server: ShownServer, entry: Skill, store: Store, digests: Digests) -> GatedTool:
     """Compare the entry of a skill with what was allowed of it. Nothing is allowed for longer if it is generated."""
     tool = describe_skill(entry)
-    row = None if entry.resources == "dynamic" else await store.definition(server.identity, tool.name)
+    known = (await store.standing((server.identity,), tool.name)).definition
+    row = None if entry.resources == "dynamic" else known
     return await _describe_tool(digests, server, ShownTool(tool=tool, called=None), row)
 
 

@@ -108,7 +108,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     blocked: bool
     """Whether the server is blocked."""
     definition: DefinitionRow | None
-    """See ``Store.definition``."""
+    """The definition of the tool as it was last allowed, and whether it is off; ``None`` if nothing is known of it."""
 
 
 class Supposed(msgspec.Struct, frozen=True, kw_only=True):
@@ -486,15 +486,6 @@ class Store(Protocol):
         """
         ...
 
-    async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
-        """Return what is known of a tool: its definition as it was last allowed, and whether it is off; or ``None``.
-
-        Args:
-            identity: identity of the server.
-            tool: name of the tool.
-        """
-        ...
-
     async def standing(self, identities: Sequence[str], tool: str) -> Standing:
         """Return what every call of a tool depends on, read at one moment.
 
@@ -504,12 +495,8 @@ class Store(Protocol):
         """
         ...
 
-    async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
-        """Return what is known of tools, by server and name; see ``definition``.
-
-        Args:
-            identity: identity of one server; all servers by default.
-        """
+    async def definitions(self) -> list[DefinitionRow]:
+        """Return what is known of the tools of all servers, by server and name."""
         ...
 
     async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:

@@ -107,17 +107,12 @@ def _keep_definition(
         connection.execute(definitions.insert(), row)
 
 
-def find_definition(connection: Connection, identity: str, tool: str) -> DefinitionRow | None:
-    """Return the definition of a tool as it was last allowed."""
-    rows = _DEFINED.rows(connection, {"server": identity, "name": tool})
-    found = [DefinitionRow(**dict(zip(DefinitionRow.__struct_fields__, row, strict=True))) for row in rows]
-    return found[0] if found else None
-
-
 def find_standing(connection: Connection, identities: Sequence[str], tool: str) -> Standing:
     """Return whether a server is blocked, and the definition of a tool of it as it was last allowed."""
     blocking = list_blocks(connection, *identities)
-    return Standing(blocked=bool(blocking), definition=find_definition(connection, identities[0], tool))
+    rows = _DEFINED.rows(connection, {"server": identities[0], "name": tool})
+    found = [DefinitionRow(**dict(zip(DefinitionRow.__struct_fields__, row, strict=True))) for row in rows]
+    return Standing(blocked=bool(blocking), definition=found[0] if found else None)
 
 
 def still_stands(connection: Connection, supposed: Supposed) -> bool:
@@ -137,8 +132,7 @@ def _prepare_standing(count: int) -> Prepared:
     return Prepared(select(definitions.c.tool).where(*same, *allowed, ~blocking.exists()))
 
 
-def list_definitions(connection: Connection, identity: str | None = None) -> list[DefinitionRow]:
-    """Return the definitions that were allowed, of one server or of all."""
+def list_definitions(connection: Connection) -> list[DefinitionRow]:
+    """Return the definitions that were allowed, of all servers."""
     chosen = select(definitions).order_by(definitions.c.identity, definitions.c.tool).limit(MAX_LISTED)
-    found = chosen if identity is None else chosen.where(definitions.c.identity == identity)
-    return [DefinitionRow(**dict(row)) for row in connection.execute(found).mappings()]
+    return [DefinitionRow(**dict(row)) for row in connection.execute(chosen).mappings()]

@@ -170,15 +170,12 @@ class MemoryStore(base.Store):
     async def spending(self) -> tuple[list[ask_rows.SpentRow], int]:
         return [msgspec.structs.replace(row) for row in self._spent.values()], self._head.seq
 
-    async def definition(self, identity: str, tool: str) -> base.DefinitionRow | None:
-        return self._definitions.get((identity, tool))
-
     async def standing(self, identities: Sequence[str], tool: str) -> base.Standing:
         blocked = any(row.covers(identities) for row in self._blocks.values())
         return base.Standing(blocked=blocked, definition=self._definitions.get((identities[0], tool)))
 
-    async def definitions(self, identity: str | None = None) -> list[base.DefinitionRow]:
-        return [row for key, row in sorted(self._definitions.items()) if identity in (None, key[0])]
+    async def definitions(self) -> list[base.DefinitionRow]:
+        return [row for _, row in sorted(self._definitions.items())]
 
     async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
         """See ``base.Store.switch_tool``. There is room for it, because nobody switches off thousands."""

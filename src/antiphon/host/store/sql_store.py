@@ -245,7 +245,6 @@ class SqlStore:
     spending = _run_by(trail.read_spending)
     calls = _run_by(trail.count_calls)
     servers = _run_by(trail.find_servers)
-    definition = _run_by(permits.find_definition)
     standing = _run_by(permits.find_standing)
     definitions = _run_by(permits.list_definitions)
     blocks = _run_by(permits.list_blocks)
