@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from secrets import token_hex
 
-import msgspec
 from sqlalchemy import Connection, and_, delete, literal, or_, select, update
 
 from antiphon.host.budget import Amount, task_account
@@ -184,20 +183,14 @@ BEATS = 4
 """Changes of the mark within one lease, of which three may fail."""
 
 
-class _Seen(msgspec.Struct, frozen=True):
-    """A mark, and for how long it has not changed."""
-
-    mark: float
-    silent: float = 0.0
-
-
 class LeaseWatch:
     """What one process has seen of the marks of the others. Call it ``BEATS`` times per lease."""
 
     def __init__(self, lease: float) -> None:
         """``lease`` is in seconds."""
         self._lease = lease
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, tuple[float, float]] = {}
+        """The mark of each process, and for how many seconds it has not changed."""
         self._looked: float | None = None
 
     def silent(self, marks: Mapping[str, float], now: float) -> frozenset[str]:
@@ -208,11 +201,8 @@ class LeaseWatch:
         """
         passed = 0.0 if self._looked is None else min(now - self._looked, self._lease / BEATS)
         self._looked = now
-        self._seen = {name: self._look(name, mark, passed) for name, mark in marks.items()}
-        return frozenset(name for name, seen in self._seen.items() if seen.silent >= self._lease)
-
-    def _look(self, name: str, mark: float, passed: float) -> _Seen:
-        before = self._seen.get(name)
-        if before is None or before.mark != mark:
-            return _Seen(mark)
-        return _Seen(mark, before.silent + passed)
+        before, self._seen = self._seen, {}
+        for name, mark in marks.items():
+            known = before.get(name)
+            self._seen[name] = (mark, known[1] + passed if known is not None and known[0] == mark else 0.0)
+        return frozenset(name for name, (_, silent) in self._seen.items() if silent >= self._lease)
