@@ -16,7 +16,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from types import CoroutineType
 from typing import Any, Concatenate, Generic, Literal, NamedTuple, ParamSpec, TypeVar
@@ -34,7 +33,7 @@ from antiphon.host.store import reviews as questions
 from antiphon.host.store.chain import Record
 from antiphon.host.store.news import News
 from antiphon.host.store.recovery import BEATS, LEASE, LeaseWatch, is_own, name_process
-from antiphon.machine.asyncio_tasks import settle_future
+from antiphon.machine.asyncio_tasks import end_tasks, settle_future
 from antiphon.sql.database_store import StorePatience
 from antiphon.sql.runner import CLOSING, Runner
 
@@ -350,9 +349,7 @@ class SqlStore:
         await self.news.aclose()
         heart, self._heart = self._heart, None
         if heart is not None:
-            heart.cancel()
-            with suppress(asyncio.CancelledError):
-                await heart
+            await end_tasks(heart)
             try:
                 async with asyncio.timeout(CLOSING):
                     await self._changes.finish()
