@@ -308,7 +308,8 @@ async def fill_in_form(case: Case, item: review.ElicitItem, admitted: Pass) -> E
     try:
         reviewer = desk.reviewer
         given = await _count_review(case, admitted, lambda: reviewer.elicit(item))
-        result = given.result if isinstance(given, review.Filled) else given
+        filled = review.Filled(result=given) if isinstance(given, ElicitResult) else given
+        result = filled.result if isinstance(filled, review.Filled) else filled
         if isinstance(result, ElicitResult) and result.action == "accept" and item.params.mode == "form":
             check_content(fields_of(item.params), result.content or {})
     except review.Blocked:
@@ -317,11 +318,10 @@ async def fill_in_form(case: Case, item: review.ElicitItem, admitted: Pass) -> E
         return case.decline(next(reason for kind, reason in _UNANSWERED.items() if isinstance(error, kind)))
     except Exception as error:
         raise case.failure(f"the reviewer failed: {type(error).__name__}: {error}") from None
-    ticket = None if isinstance(given, ElicitResult) else given.ticket
-    by = None if ticket is None else ticket.by
-    if ticket is not None:
-        case.reviews.append(ticket.id)
-    for name in () if isinstance(given, ElicitResult) else given.undone:
+    by = None if filled.ticket is None else filled.ticket.by
+    if filled.ticket is not None:
+        case.reviews.append(filled.ticket.id)
+    for name in filled.undone:
         case.note("review", f"undone:{name}", by=by)
     if isinstance(result, review.Deny):
         await _extend_denial(case, result, by)
