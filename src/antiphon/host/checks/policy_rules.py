@@ -336,11 +336,9 @@ def _tool_mismatch(rule: Rule, params: CallToolRequestParams, origin: Origin) ->
 def _sampling_mismatch(rule: Rule, params: CreateMessageRequestParams) -> str | None:
     if rule.tools is not None and rule.tools != bool(params.tools):
         return "the request brings no tools" if rule.tools else "the request brings tools"
-    if rule.max_tokens is not None and params.max_tokens > rule.max_tokens:
-        return f"the request is for {params.max_tokens} tokens"
-    if rule.over_tokens is not None and params.max_tokens <= rule.over_tokens:
-        return f"the request is for {params.max_tokens} tokens"
-    return None
+    is_over = rule.max_tokens is not None and params.max_tokens > rule.max_tokens
+    is_under = rule.over_tokens is not None and params.max_tokens <= rule.over_tokens
+    return f"the request is for {params.max_tokens} tokens" if is_over or is_under else None
 
 
 _ABOUT: dict[Kind, tuple[str, ...]] = {
