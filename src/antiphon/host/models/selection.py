@@ -317,15 +317,6 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         """How far a request may travel: to the model, or to one of its fallbacks."""
         return tuple(sorted({self.reaches[name] for name in (self.model, *self.fallbacks) if name in self.reaches}))
 
-    def without(self, fallbacks: Collection[str]) -> Chosen:
-        """Return this choice without some of its fallbacks.
-
-        Args:
-            fallbacks: names of the fallbacks to leave out.
-        """
-        left = tuple(name for name in self.fallbacks if name not in fallbacks)
-        return msgspec.structs.replace(self, fallbacks=left)
-
     def instead(self, model: str) -> Chosen:
         """Return the choice of another model, without fallbacks, since a person chose it.
 

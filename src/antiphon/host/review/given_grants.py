@@ -120,7 +120,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             # The provider's own model: covered if the grant was given for it.
             return chosen if not self.reaches else None
         beyond = [name for name in (chosen.model, *chosen.fallbacks) if not self._goes_to(name, chosen)]
-        return None if chosen.model in beyond else chosen.without([name for name in beyond if name is not None])
+        if chosen.model in beyond:
+            return None
+        return msgspec.structs.replace(chosen, fallbacks=tuple(name for name in chosen.fallbacks if name not in beyond))
 
     def _goes_to(self, name: str | None, chosen: Chosen) -> bool:
         alone = msgspec.structs.replace(chosen, model=name, fallbacks=())
