@@ -223,8 +223,7 @@ class Audit:
         who can write the whole store can still compute a new chain, or cut off the end and adjust the stored end; only
         ``known`` reveals that.
 
-        The keys that records are found by and the sums of spending are compared with the records, and the history as
-        far as it is gathered.
+        The sums of spending are compared with the records, and the history as far as it is gathered.
 
         Args:
             known: ends of the chain that were noted earlier; the chain must contain each of them.
@@ -239,7 +238,7 @@ class Audit:
                 linked = msgspec.json.decode(page[0].body, type=dict[str, object])
                 head = chain.Head(seq=page[0].seq - 1, hash=str(linked.get("prev", chain.GENESIS)))
             head, fault = chain.verify_entries(page, head)
-            fault = fault or chain.other_than(noted, page) or await self._other_keys(page)
+            fault = fault or chain.other_than(noted, page)
             if fault is not None:
                 return Proof(records=head.seq, head=head, fault=fault)
             after = page[-1].seq
@@ -248,20 +247,10 @@ class Audit:
         if head.seq < kept.seq or (head.seq == kept.seq and head.hash != kept.hash):
             return Proof(records=head.seq, head=head, fault=_describe_cut(head, kept))
         fault = chain.find_missing(noted, head)
-        beyond = await self._store.record_keys((await self._store.head()).seq, 1)
-        if fault is None and beyond and beyond[0].seq > (await self._store.head()).seq:
-            fault = chain.Fault(seq=beyond[0].seq, problem="it has keys, and is not there")
         if fault is None and not self._store.bounded:
             # A bounded store is in the memory of this process, and drops records that its sums still hold.
             fault = _other_sums(sums, spent, counted) or await self._other_history()
         return Proof(records=head.seq, head=head, fault=fault)
-
-    async def _other_keys(self, page: Sequence[chain.Entry]) -> chain.Fault | None:
-        """Compare what records are found by with the records; return the first difference."""
-        keys = {key.seq: key for key in await self._store.record_keys(page[0].seq - 1, len(page))}
-        wrong = (seq for seq, record in ask_rows.decode_records(page) if keys.get(seq) != chain.key_of(seq, record))
-        seq = next(wrong, None)
-        return None if seq is None else chain.Fault(seq=seq, problem="the record is found by other values than its own")
 
     async def _other_history(self) -> chain.Fault | None:
         """Compare the history with the records; return the first difference."""

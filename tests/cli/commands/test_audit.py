@@ -377,7 +377,6 @@ def cut_off(path: Path, after: int) -> None:
     with sqlite3.connect(path) as database:
         [last] = database.execute("SELECT hash FROM audit WHERE seq = ?", (after,)).fetchone()
         database.execute("DELETE FROM audit WHERE seq > ?", (after,))
-        database.execute("DELETE FROM record_keys WHERE seq > ?", (after,))
         database.execute("UPDATE audit_head SET seq = ?, hash = ?", (after, last))
         sums = ", ".join(f"{name} = {name} * {after} / requests" for name in ("input_tokens", "output_tokens", "money"))
         database.execute(f"UPDATE spent SET {sums}, requests = {after}")

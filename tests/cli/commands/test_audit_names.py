@@ -1,13 +1,10 @@
-"""Under which names ``antiphon audit`` shows records, where processes share a store and where keys are left over."""
+"""Under which names ``antiphon audit`` shows records, where processes share a store."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 
 from antiphon.host.store.chain import Record
-from tests.cli.commands.test_audit import spent
 from tests.cli.program import Done
 
 
@@ -24,13 +21,3 @@ async def test_each_process_counts_its_asks_from_one(kept, audit: Callable[..., 
         shown = audit(*words).out
         assert "delete_account" in shown, words
         assert "read_notes" not in shown, words
-
-
-async def test_keys_of_records_that_are_not_there_hide_nothing(kept, tmp_path: Path, audit: Callable[..., Done]):
-    """They are left where the end of the record was cut off; the rest is still listed, and verify tells."""
-    await kept(*[spent(1.0, 1)] * 70)
-    with sqlite3.connect(tmp_path / "host.db") as database:
-        database.execute("UPDATE record_keys SET seq = seq + 100 WHERE seq > 60")
-    database.close()
-    assert len(audit("list", "-n", "2", "--json").objects) == 2
-    assert audit("verify").code == 1

@@ -31,7 +31,6 @@ from antiphon.host.store.chain import (
     Fault as Fault,
     Head as Head,
     Record as Record,
-    RecordKey as RecordKey,
     RecordSearch as RecordSearch,
 )
 from antiphon.host.store.memory_store import MemoryStore as MemoryStore

@@ -1,9 +1,8 @@
-"""The audit in a database with its keys, sums of spending and ends of asks, within transactions of the caller.
+"""The audit in a database with sums of spending and ends of asks, within transactions of the caller.
 
-A record and its part of a sum are stored in one transaction, so they agree at any time. Keys are stored for ``_BLOCK``
-records together, in the transaction of the last of them: a row in the table of keys costs as much as the record itself,
-and each of its indexes is one more page to write. The records after the last whole block are searched by reading them.
-What became of asks is computed from the audit when somebody looks, in pieces, whichever process wrote the records.
+A record and its part of a sum are stored in one transaction, so they agree at any time. What became of asks is computed
+from the audit when somebody looks, in pieces, whichever process wrote the records. A search for records reads them all:
+an index would have to be written with each of them, and only people search.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, func, or_, select, update
 
 from antiphon.host.store import ask_rows
-from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch, extend_chain, key_of, key_text
-from antiphon.host.store.tables import asks, audit, audit_head, gathered, record_keys, spent
+from antiphon.host.store.chain import Entry, Head, Record, RecordSearch, extend_chain
+from antiphon.host.store.tables import asks, audit, audit_head, gathered, spent
 from antiphon.sql.prepared import Prepared, begin_upsert
 
 _HEAD = select(audit_head.c.seq, audit_head.c.hash).where(audit_head.c.id == 1)
@@ -27,8 +26,6 @@ _ADD = Prepared(audit.insert())
 _MOVE = Prepared(
     update(audit_head).where(audit_head.c.id == 1).values(seq=bindparam("to_seq"), hash=bindparam("to_hash"))
 )
-_BLOCK = 64
-"""Records whose keys are stored together. Larger blocks gain nothing, and keep the event loop longer."""
 _AMOUNTS = ("requests", "input_tokens", "output_tokens", "money")
 _PAGE = Prepared(
     select(audit.c.seq, audit.c.body, audit.c.hash)
@@ -56,10 +53,6 @@ def append_records(connection: Connection, end: Head, records: Sequence[Record])
     if not added:
         return
     _ADD.many(connection, list(map(asdict, added)))
-    keyed, whole = _end_of_blocks(end.seq - len(added)), _end_of_blocks(end.seq)
-    if whole > keyed:
-        rows = [asdict(key) for key in _make_keys(list_entries(connection, keyed, whole - keyed))]
-        _add_keys(connection.dialect.name).many(connection, rows)
     _MOVE.count(connection, {"to_seq": end.seq, "to_hash": end.hash})
     sums: dict[ask_rows.SpentKey, ask_rows.SpentRow] = {}
     ask_rows.add_spending(sums, records)
@@ -79,79 +72,33 @@ def list_entries(connection: Connection, after: int = 0, limit: int = 1000) -> l
     return [Entry(seq=seq, body=body, hash=hashed) for seq, body, hashed in rows]
 
 
-def keys(connection: Connection, after: int = 0, limit: int = 1000) -> list[RecordKey]:
-    """Return the keys of the records with a higher number, and keys that are stored beyond the last record."""
-    end = read_head(connection).seq
-    keyed = _end_of_blocks(end)
-    stored = and_(record_keys.c.seq > after, or_(record_keys.c.seq <= keyed, record_keys.c.seq > end))
-    page = select(record_keys).where(stored).order_by(record_keys.c.seq).limit(limit)
-    found = [RecordKey(*row) for row in connection.execute(page)]
-    found += _make_keys(list_entries(connection, max(after, keyed), min(limit, _BLOCK)))
-    return sorted(found, key=lambda key: key.seq)[:limit]
-
-
 def find(connection: Connection, search: RecordSearch, limit: int = 400) -> list[Entry]:
-    """Return a page of records whose keys are those that are searched for."""
-    order = record_keys.c.seq.desc() if search.after is None else record_keys.c.seq
-    keyed = _end_of_blocks(read_head(connection).seq)
-    # Other keys may be of no record, and would fill the page. The sum keeps this out of the choice of an index.
-    sought = select(record_keys.c.seq).where(record_keys.c.seq + 0 <= keyed, *_conditions(search))
-    found = _entries_at(connection, sought.order_by(order).limit(limit))
-    found += [entry for entry in list_entries(connection, keyed, _BLOCK) if _is_found(entry, search)]
-    return found[:limit] if search.after is not None else found[::-1][:limit]
+    """Return a page of records whose text has what is searched for; some may not be in the search."""
+    order = audit.c.seq.desc() if search.after is None else audit.c.seq
+    return _read_entries(connection, select(audit).where(*_conditions(search)).order_by(order).limit(limit))
 
 
-def _is_found(entry: Entry, search: RecordSearch) -> bool:
-    above = search.after is None or entry.seq > search.after
-    return above and (search.before is None or entry.seq < search.before) and entry.record in search
-
-
-def _end_of_blocks(seq: int) -> int:
-    """Return the last record, up to this one, whose keys are stored."""
-    return seq - seq % _BLOCK
-
-
-def _make_keys(entries: Sequence[Entry]) -> list[RecordKey]:
-    return [key_of(seq, record) for seq, record in ask_rows.decode_records(entries)]
-
-
-def _entries_at(connection: Connection, seqs: Select[tuple[int]] | Sequence[int]) -> list[Entry]:
-    rows = select(audit.c.seq, audit.c.body, audit.c.hash).where(audit.c.seq.in_(seqs)).order_by(audit.c.seq)
-    return [Entry(seq=row.seq, body=row.body, hash=row.hash) for row in connection.execute(rows)]
+def _read_entries(connection: Connection, chosen: Select[Any]) -> list[Entry]:
+    return [Entry(seq=row.seq, body=row.body, hash=row.hash) for row in connection.execute(chosen)]
 
 
 def _conditions(search: RecordSearch) -> Iterable[ColumnElement[bool]]:
-    keys = record_keys.c
-    if search.since is not None:
-        yield keys.at >= search.since
-    if search.identities:
-        yield or_(*(_begins_with(keys.identity, each) for each in search.identities))
-    if search.step is not None:
-        yield keys.step == search.step
+    whole = {"step": search.step, "call": search.call, "ask": search.ask and search.ask[1]}
+    yield from (_has_member(name, text) for name, text in whole.items() if text is not None)
     if search.outcome:
-        yield _begins_with(keys.outcome, search.outcome)
-    if search.call is not None:
-        yield keys.call == key_text(search.call)
-    if search.ask is not None:
-        yield keys.ask == key_text(search.ask[1])
+        yield _has_member("outcome", search.outcome, is_whole=False)
+    if search.identities:
+        yield or_(*(_has_member("identity", each, is_whole=False) for each in search.identities))
     if search.before is not None:
-        yield keys.seq < search.before
+        yield audit.c.seq < search.before
     if search.after is not None:
-        yield keys.seq > search.after
+        yield audit.c.seq > search.after
 
 
-def _begins_with(column: ColumnElement[str], prefix: str) -> ColumnElement[bool]:
-    # A range, unlike LIKE, uses an index of both databases.
-    first = key_text(prefix)
-    return and_(column >= first, column < first + "\U0010ffff" * 32)
-
-
-@cache
-def _add_keys(dialect: str) -> Prepared:
-    """Make the statement that adds keys. Those of a record that was cut off the chain are replaced."""
-    statement = begin_upsert(dialect, record_keys)
-    added = dict(statement.excluded.items())
-    return Prepared(statement.on_conflict_do_update(index_elements=list(record_keys.primary_key), set_=added))
+def _has_member(name: str, text: str, *, is_whole: bool = True) -> ColumnElement[bool]:
+    """Return whether a record has a member with this text, or one that begins so: canonical JSON has one spelling."""
+    written = msgspec.json.encode(text.encode("utf-8", "replace").decode()).decode()
+    return audit.c.body.contains(f'"{name}":{written if is_whole else written[:-1]}', autoescape=True)
 
 
 @cache
@@ -223,7 +170,8 @@ def find_ask(connection: Connection, seq: int) -> ask_rows.AskRow | None:
 
 def entries_at(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
     """Return these records, in order."""
-    return [entry for some in _split_values(seqs) for entry in _entries_at(connection, some)]
+    chosen = (select(audit).where(audit.c.seq.in_(some)).order_by(audit.c.seq) for some in _split_values(seqs))
+    return [entry for each in chosen for entry in _read_entries(connection, each)]
 
 
 def _asks_of(

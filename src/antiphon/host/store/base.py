@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.store.ask_rows import AskRow, Found, Sought, SpentRow
-from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch
+from antiphon.host.store.chain import Entry, Head, Record, RecordSearch
 from antiphon.host.store.news import News
 
 ReviewKind = Literal["request", "response", "elicitation", "tool"]
@@ -423,20 +423,11 @@ class Store(Protocol):
         ...
 
     async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
-        """Return a page of audit records, found by the beginnings of texts: some may not be in the search.
+        """Return a page of audit records; some may not be in the search, and then ``in`` tells.
 
         Args:
             search: filters, and where the page begins.
             limit: most records to return.
-        """
-        ...
-
-    async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
-        """Return what audit records are found by, oldest first.
-
-        Args:
-            after: return only keys of records with a higher number.
-            limit: most keys to return.
         """
         ...
 

@@ -1,6 +1,6 @@
 """A chain of records in which changes can be detected: each record carries the hash of the one before.
 
-Pure. Owns what a record is, its canonical form, its hash, the keys it is found by, and the verification of a chain.
+Pure. Owns what a record is, its canonical form, its hash, and the verification of a chain.
 ``store`` keeps records, ``host.audit`` makes them.
 """
 
@@ -34,8 +34,6 @@ Step = Literal[
 
 GENESIS = "0" * 64
 """The hash before the first record."""
-_KEY_TEXT = 32
-"""Characters of a text in a key: 24 hexadecimal digits of an identity, and an ask's whole id."""
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
 
@@ -79,18 +77,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the server was told that reason; ``False`` if the person wanted it but the message has no room for it."""
     content: str | None = None
     """The data of the digest, as JSON; only if content is kept."""
-
-
-class RecordKey(msgspec.Struct, frozen=True):
-    """What a store finds a record by. Texts are those of ``key_text``; ``None`` for an empty one."""
-
-    seq: int
-    at: float
-    ask: str
-    identity: str
-    step: str
-    outcome: str | None
-    call: str | None
 
 
 class RecordSearch(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,20 +154,6 @@ def extend_chain(head: Head, records: Iterable[Record]) -> tuple[list[Entry], He
         last = hashlib.sha256(body).hexdigest()
         entries.append(Entry(seq=seq, body=body.decode(), hash=last))
     return entries, Head(seq=seq, hash=last)
-
-
-def key_text(text: str) -> str:
-    """Shorten a text for a key, without characters that a database cannot store."""
-    return text[:_KEY_TEXT].encode("utf-8", "replace").decode().replace("\0", "?")
-
-
-def key_of(seq: int, record: Record) -> RecordKey:
-    """Return what a record is found by."""
-    most = _KEY_TEXT
-    texts = record.ask[:most], record.identity[:most], record.outcome[:most], (record.call or "")[:most]
-    # What can be printed can be stored, unlike surrogates and the null character: one look for all texts of a record.
-    ask, identity, outcome, call = texts if "".join(texts).isprintable() else map(key_text, texts)
-    return RecordKey(seq, record.at, ask, identity, record.step, outcome or None, call or None)
 
 
 def verify_entries(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault | None]:

@@ -17,7 +17,7 @@ import msgspec
 
 from antiphon.host.budget import Amount, task_account
 from antiphon.host.store import ask_rows, base
-from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch, extend_chain, key_of
+from antiphon.host.store.chain import Entry, Head, Record, RecordSearch, extend_chain
 from antiphon.host.store.news import News
 
 MAX_RECORDS = 10_000
@@ -140,9 +140,6 @@ class MemoryStore(base.Store):
         entries = self._entries if search.after is not None else reversed(self._entries)
         before, after = search.before or self._head.seq + 1, search.after or 0
         return list(islice((one for one in entries if after < one.seq < before and one.record in search), limit))
-
-    async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
-        return [key_of(entry.seq, entry.record) for entry in await self.entries(after, limit)]
 
     async def gather(self, limit: int = 2000) -> int:
         """See ``base.Store.gather``. Adds all records, since there are few; dropped ones are left out."""

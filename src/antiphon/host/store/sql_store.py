@@ -226,8 +226,6 @@ class SqlStore:
         self._opening = asyncio.Lock()
         self._heart: asyncio.Task[None] | None = None
         self._only_read = False
-        self._has_content = False
-        """Whether a record with content was kept."""
         self._outdated: ConfigError | None = None
         """Set when a newer release has added to the store what this one must not ignore; every method raises it."""
 
@@ -237,8 +235,7 @@ class SqlStore:
     entries = _run_by(trail.list_entries, LISTING)
     head = _run_by(trail.read_head)
     entries_at = _run_by(trail.entries_at)
-    find_records = _run_by(trail.find)
-    record_keys = _run_by(trail.keys, LISTING)
+    find_records = _run_by(trail.find, LISTING)
     asks = _run_by(trail.find_asks)
     ask = _run_by(trail.find_ask)
     spending = _run_by(trail.read_spending)
@@ -420,9 +417,9 @@ class SqlStore:
                 _log.warning("the store could not be reached: %s", type(error).__name__)
 
     def _make(self, changes: Sequence[base.Change]) -> Awaitable[None]:
-        # Contents and definitions may be megabytes, and keys are made from earlier records as well.
-        self._has_content = self._has_content or any(record.content for each in changes for record in each.records)
-        is_brief = not self._has_content and not any(change.define for change in changes)
+        # Contents and definitions may be megabytes.
+        has_content = any(record.content for each in changes for record in each.records)
+        is_brief = not has_content and not any(change.define for change in changes)
         making = self._runner.run(partial(self._commit_changes, changes), brief=is_brief)
         if any(change.settle for change in changes):
             making.add_done_callback(partial(self._save_later, changes))

@@ -109,17 +109,6 @@ browsers = _table("browsers", "digest text*, page text, number small, opened tim
 
 audit = _table("audit", "seq number*, body text, hash text")
 
-record_keys = _table(
-    "record_keys",
-    "seq number*, at time, ask prefix, identity prefix, step text, outcome prefix?, call prefix?",
-    sa.Index("records_of_ask", "ask"),
-    sa.Index("records_of_server", "identity"),
-    sa.Index("records_by_outcome", "outcome", sqlite_where=sa.text("outcome IS NOT NULL")),
-    sa.Index("records_of_call", "call", sqlite_where=sa.text("call IS NOT NULL")),
-)
-"""What each audit record is found by, written in blocks. A step or a time has no index: a search for it reads these
-narrow rows, of which a million take a fifth of a second."""
-
 audit_head = _table("audit_head", "id small*, seq int, hash text")
 """One row: the end of the chain. Every writer locks it first, so that there is one writer at a time."""
 

@@ -33,6 +33,8 @@ from antiphon.machine.files import open_replacement, replace_file
 
 _PAGE = 400
 """Records read at once."""
+_FAR = 20_000
+"""Most records between one that is listed and the first one of its ask, which are all read to find it."""
 _WIDEST = 30
 """Characters of a server in a table. The end of a command line or URL says more than its beginning."""
 _DIGITS = 8
@@ -61,7 +63,8 @@ async def find_records(store: Store, search: RecordSearch, limit: int | None = N
     tools: dict[tuple[str, str, str], str | None] = {}
     left = limit
     while (left is None or left > 0) and (page := await store.find_records(search, min(left or _PAGE, _PAGE))):
-        found = [placed for placed in map(decode_entry, page) if placed.record in search]
+        read = [decode_entry(entry) for entry in page]
+        found = [placed for placed in read if placed.record in search]
         for placed in found:
             record, ask = placed.record, ask_of(placed.record)
             if ask in tools:
@@ -74,19 +77,21 @@ async def find_records(store: Store, search: RecordSearch, limit: int | None = N
             ask = ask_of(placed.record)
             yield msgspec.structs.replace(placed, server=servers.get(ask[2]), tool=tools[ask])
         left = None if left is None else left - len(found)
+        if search.after is None and all(placed.record.at < (search.since or 0.0) for placed in read):
+            # Records are almost in the order of time, so that those before are older as well.
+            return
         end = page[-1].seq
         search = msgspec.structs.replace(search, **({"before": end} if search.after is None else {"after": end}))
 
 
 async def _first_of(store: Store, ask: tuple[str, str, str], seq: int) -> Record | None:
-    """Return the record before ``seq`` that names the server of an ask; another process may number its asks alike."""
-    search = RecordSearch(ask=ask, identities=(ask[2],), before=seq)
-    while page := await store.find_records(search, 20):
-        for record in (decode_entry(entry).record for entry in page):
-            if record in search and record.server is not None:
-                return record
-        search = msgspec.structs.replace(search, before=page[-1].seq)
-    return None
+    """Return the record before ``seq`` that names the server of an ask; another process may number its asks alike.
+
+    An ask whose first record is far away is shown without its server.
+    """
+    search = RecordSearch(ask=ask, step="received", before=seq, after=max(0, seq - _FAR))
+    page = [decode_entry(entry).record for entry in await store.find_records(search, 20)]
+    return next((record for record in reversed(page) if record in search and record.server is not None), None)
 
 
 def ask_of(record: Record) -> tuple[str, str, str]:
