@@ -56,7 +56,7 @@ fuzz: $(STAMP) ## the long runs: 100,000 mutated frames a side, a host killed at
 	$(BIN)/pytest -n auto -m "slow and not postgres" --timeout 900 tests/auth tests/faults tests/fuzz tests/gateway tests/host/store tests/model_api tests/properties tests/server $(ARGS)
 
 postgres: $(STAMP) ## the store on a real PostgreSQL (needs its server programs; starts one of its own)
-	$(BIN)/pytest -n auto --dist loadfile -m "postgres and not endurance" --timeout 120 tests/faults tests/host tests/server tests/sql tests/replicas $(ARGS)
+	$(BIN)/pytest -n auto --dist loadfile -m "postgres and not endurance" --timeout 120 tests/faults tests/host tests/machine tests/server tests/sql tests/replicas $(ARGS)
 
 redis: $(STAMP) ## replicas on a real Redis (needs redis-server; starts one of its own)
 	$(BIN)/pytest -m redis --timeout 120 tests/benchmarks tests/faults tests/server tests/replicas tests/test_deploy.py $(ARGS)

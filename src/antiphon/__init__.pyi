@@ -51,7 +51,7 @@ from antiphon.server.context import Context as Context
 from antiphon.server.functions.function import Depends as Depends
 from antiphon.server.rate_limits import Rate as Rate
 from antiphon.server.state.sql_state_store import SqlStateStore as SqlStateStore
-from antiphon.server.state.state_store import (
+from antiphon.machine.state_store import (
     CompareAndSetStore as CompareAndSetStore,
     MemoryStateStore as MemoryStateStore,
     StateStore as StateStore,

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from antiphon import Context, Server
 from antiphon.channel import Oversized
 from antiphon.errors import OutcomeUnknown
+from antiphon.machine.state_store import MemoryStateStore
 from antiphon.server.state.request_state import make_refusal
-from antiphon.server.state.state_store import MemoryStateStore
 from antiphon.transports.queued import memory_pair
 from tests.support.cluster import KEY
 from tests.support.raw_client import RawClient, said, text

@@ -8,9 +8,9 @@ import pytest
 
 from antiphon import Context, Server
 from antiphon.errors import OutcomeUnknown, TemporarilyUnavailable
+from antiphon.machine.state_store import MemoryStateStore
 from antiphon.server.calls.call import CallAbandoned
 from antiphon.server.state.request_state import make_refusal, outcome_unknown
-from antiphon.server.state.state_store import MemoryStateStore
 from tests.support.cluster import KEY, Tool, cluster, hungry, noise, prompts
 from tests.support.raw_client import raw_client, said, text
 

@@ -40,7 +40,7 @@ from antiphon.server.serving.network import (
     ServerApp as ServerApp,
 )
 from antiphon.server.state.sql_state_store import SqlStateStore as SqlStateStore
-from antiphon.server.state.state_store import MemoryStateStore as MemoryStateStore, StateStore as StateStore
+from antiphon.machine.state_store import MemoryStateStore as MemoryStateStore, StateStore as StateStore
 from antiphon.server.tasks.sql_task_store import SqlTaskStore as SqlTaskStore
 from antiphon.server.tasks.task_store import (
     MemoryTaskStore as MemoryTaskStore,

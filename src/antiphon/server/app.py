@@ -29,11 +29,11 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
 if TYPE_CHECKING:
+    from antiphon.machine.state_store import StateStore
     from antiphon.replicas.engines.base import Cluster
     from antiphon.server.openapi.document import References
     from antiphon.server.openapi.served_api import ApiOperation, Rename
     from antiphon.server.serving.network import HttpOptions, ServeOptions, ServerApp
-    from antiphon.server.state.state_store import StateStore
     from antiphon.server.tasks.task_store import TaskOptions
     from antiphon.wire.tools import Tool
 

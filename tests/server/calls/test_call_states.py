@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon import CallTimeout, Context, ToolError
+from antiphon.machine.state_store import MemoryStateStore
 from antiphon.server.calls import parked_call, replayed_call, server_rounds
 from antiphon.server.calls.call_states import ASKING, ENDS, TRANSITIONS, CallEvent, CallState, find_next_state
 from antiphon.server.calls.parked_call import RoundCall
-from antiphon.server.state.state_store import MemoryStateStore
 from tests.support.call_diagram import diagram, on_page
 from tests.support.cluster import Tool, cluster
 from tests.support.raw_client import RawClient, said

@@ -10,10 +10,10 @@ import pytest
 
 from antiphon import Context
 from antiphon.errors import InvalidParams
+from antiphon.machine.state_store import CompareAndSetStore, MemoryStateStore, StateStore
 from antiphon.server.calls.call import CallAbandoned
 from antiphon.server.calls.replayed_call import StoredCalls
 from antiphon.server.state.request_state import Seal, State
-from antiphon.server.state.state_store import CompareAndSetStore, MemoryStateStore, StateStore
 from tests.support.cluster import Tool, cluster
 from tests.support.raw_client import said, text
 

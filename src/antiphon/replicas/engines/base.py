@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -22,6 +22,8 @@ from msgspec import Struct
 
 from antiphon.errors import ClusterUnavailable, ConfigError, PeerError
 from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.state_store import CompareAndSetStore
+from antiphon.transports.http.server.event_store import EventStore
 
 log = logging.getLogger("antiphon.cluster")
 
@@ -45,11 +47,14 @@ A release that adds only what older code can ignore raises the first; one that a
 both to the same number."""
 
 
-class Cluster(Protocol):
+class Cluster(CompareAndSetStore, EventStore, Protocol):
     """What the replicas of one server share. Each object is one replica's part in it.
 
     Every operation either takes effect or raises ``ClusterUnavailable`` within a deadline; after that error it may
-    have taken effect nevertheless. Keys, topics and names of streams are ASCII and below 200 characters.
+    have taken effect nevertheless. Keys, topics and names of streams are ASCII and below 200 characters; a value or an
+    event has at most ``MAX_MESSAGE`` bytes. A stream is kept for half an hour after its last event, and its oldest
+    events are dropped first. An event that is kept already, by an operation whose outcome was not known, stays as it
+    is.
     """
 
     replica: str
@@ -127,82 +132,6 @@ class Cluster(Protocol):
         Args:
             topic: what it is about.
             data: at most 64 KiB.
-        """
-
-    # --- records: a ``CompareAndSetStore`` ----------------------------------------------------------------------
-
-    async def get(self, key: str) -> bytes | None:
-        """Return what is stored under a key, or ``None``.
-
-        Args:
-            key: the key.
-        """
-        ...
-
-    async def put(self, key: str, value: bytes, ttl: float) -> None:
-        """Store a value, replacing any that is there.
-
-        Args:
-            key: the key.
-            value: at most ``MAX_MESSAGE`` bytes.
-            ttl: seconds after which it is forgotten.
-        """
-
-    async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """Store a value if there is none, and tell whether it was stored.
-
-        Args:
-            key: the key.
-            value: at most ``MAX_MESSAGE`` bytes.
-            ttl: seconds after which it is forgotten.
-        """
-        ...
-
-    async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        """Store a value if ``expected`` is stored now, and tell whether it was.
-
-        Args:
-            key: the key.
-            value: at most ``MAX_MESSAGE`` bytes.
-            ttl: seconds after which it is forgotten.
-            expected: the value that must be stored now.
-        """
-        ...
-
-    async def delete(self, key: str) -> None:
-        """Forget a key, if it is there.
-
-        Args:
-            key: the key.
-        """
-
-    # --- events: an ``EventStore`` ------------------------------------------------------------------------------
-
-    async def append(self, stream: str, number: int, data: bytes) -> None:
-        """Keep one event of a stream, for half an hour after the last one; the oldest are dropped first.
-
-        One that is kept already, by an operation whose outcome was not known, stays as it is.
-
-        Args:
-            stream: name of the stream.
-            number: number of the event, 0 or more; they increase within a stream.
-            data: at most ``MAX_MESSAGE`` bytes.
-        """
-
-    async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
-        """Return the kept events of a stream that follow one, in order.
-
-        Args:
-            stream: name of the stream.
-            number: number of that event; -1 for all.
-        """
-        ...
-
-    async def forget(self, stream: str) -> None:
-        """Drop a stream, if it is there.
-
-        Args:
-            stream: name of the stream.
         """
 
 

@@ -19,13 +19,14 @@ import msgspec
 
 from antiphon.errors import ClusterUnavailable
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
+from antiphon.machine.state_store import MemoryStateStore
 from antiphon.replicas.engines.base import LEASE, MAX_MESSAGE, PATIENCE, ClusterMember, check_size
 
 MAX_KEPT = 64 * 1024 * 1024
 """Most bytes of records, and of events, that are kept; the oldest are dropped first."""
 
 _OVERHEAD = 200
-"""Estimate of the bytes that an entry costs beside its key and its value."""
+"""Estimate of the bytes that an event costs beside its data."""
 
 
 class Shared:
@@ -33,9 +34,8 @@ class Shared:
 
     def __init__(self) -> None:
         self.members: dict[str, MemoryCluster] = {}
-        self.records: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
+        self.records = MemoryStateStore(limit=MAX_KEPT, clock=_read_clock)
         self.events: OrderedDict[str, OrderedDict[int, bytes]] = OrderedDict()
-        self.record_bytes = 0
         self.event_bytes = 0
         self.is_gone = False
         """Whether nothing can be reached, as when an engine has stopped."""
@@ -90,34 +90,22 @@ class MemoryCluster(ClusterMember):
     # --- records ------------------------------------------------------------------------------------------------
 
     async def get(self, key: str) -> bytes | None:
-        value, until = self._reach().records.get(key, (None, 0.0))
-        return value if until > _read_clock() else None
+        return await self._reach().records.get(key)
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         check_size(value)
-        await self.delete(key)
-        shared = self._shared
-        shared.records[key] = value, _read_clock() + ttl
-        shared.record_bytes += len(key) + len(value) + _OVERHEAD
-        while shared.record_bytes > MAX_KEPT and len(shared.records) > 1:
-            await self.delete(next(iter(shared.records)))
+        await self._reach().records.put(key, value, ttl)
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        if await self.get(key) is not None:
-            return False
-        await self.put(key, value, ttl)
-        return True
+        check_size(value)
+        return await self._reach().records.add(key, value, ttl)
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        if await self.get(key) != expected:
-            return False
-        await self.put(key, value, ttl)
-        return True
+        check_size(value)
+        return await self._reach().records.replace(key, value, ttl, expected=expected)
 
     async def delete(self, key: str) -> None:
-        gone = self._reach().records.pop(key, None)
-        if gone is not None:
-            self._shared.record_bytes -= len(key) + len(gone[0]) + _OVERHEAD
+        await self._reach().records.delete(key)
 
     # --- events -------------------------------------------------------------------------------------------------
 

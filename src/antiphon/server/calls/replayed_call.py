@@ -32,6 +32,7 @@ from antiphon.errors import (
     PeerError,
     TemporarilyUnavailable,
 )
+from antiphon.machine.state_store import CompareAndSetStore, StateStore
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import declares_extension
 from antiphon.protocol.server_session import ServerSession
@@ -49,7 +50,6 @@ from antiphon.server.calls.journal import (
 )
 from antiphon.server.calls.parked_call import Keeper, RoundCall
 from antiphon.server.state.request_state import OpenAsk, Seal, State, make_refusal, outcome_unknown
-from antiphon.server.state.state_store import CompareAndSetStore, StateStore
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.envelope import ErrorObject, decode_wire, from_wire
 from antiphon.wire.methods import METHODS, MethodSpec

@@ -50,9 +50,9 @@ from antiphon.wire.envelope import ErrorObject
 
 if TYPE_CHECKING:
     # Loaded when they are first needed: most servers run in one process, and keep nothing for another one.
+    from antiphon.machine.state_store import StateStore
     from antiphon.server.calls.recorded_call import RecordedCall
     from antiphon.server.calls.replayed_call import JournalledCall, MakesTasks, StoredCalls
-    from antiphon.server.state.state_store import StateStore
 
 __all__ = ["EndedCall", "Handled", "KeptCalls", "RoundOptions", "ServerRounds"]
 

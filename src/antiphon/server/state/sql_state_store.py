@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from antiphon.errors import ConfigError
-from antiphon.server.state.state_store import CompareAndSetStore
+from antiphon.machine.state_store import CompareAndSetStore
 from antiphon.sql.database_store import DatabaseStore
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from antiphon.server.state.state_store import weigh_entry
+from antiphon.machine.state_store import weigh_entry
 from antiphon.sql.prepared import begin_upsert
 from antiphon.sql.revision import TableSet, time_of
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from antiphon.machine.state_store import CompareAndSetStore, MemoryStateStore
 from antiphon.server.state.sql_state_store import SqlStateStore
-from antiphon.server.state.state_store import CompareAndSetStore, MemoryStateStore
 from antiphon.sql.database_store import runner_at
 from tests.support.postgres import shared_postgres
 
