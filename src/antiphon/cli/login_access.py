@@ -68,12 +68,8 @@ async def auth_for(address: Address, headers: Mapping[str, str] | None) -> OAuth
 
     Returns ``None`` if the headers contain credentials, or nobody is there to sign in.
     """
-    if any(name.lower() == "authorization" for name in (*(address.headers or ()), *(headers or ()))):
-        return None
-    try:
-        server = server_of(address)
-    except ConfigError:
-        # Over plain http to another machine no token is sent.
+    server = _find_server(address, headers)
+    if server is None:
         return None
     store = open_logins()
     login = await find_login(store, server)
@@ -91,17 +87,25 @@ async def auth_of_client(address: Address, principal: str) -> OAuth | None:
 
     Returns ``None`` if the configuration has credentials.
     """
-    if any(name.lower() == "authorization" for name in address.headers or ()):
-        return None
-    try:
-        server = server_of(address)
-    except ConfigError:
+    server = _find_server(address)
+    if server is None:
         return None
     store = open_logins(principal)
     settings = settings_of(await find_login(store, server), store, None)
     remedy = f"antiphon login {server} --for {shlex.quote(principal)}"
     settings.unattended = f"it requires a login for this client of the gateway; on the gateway's machine: {remedy}"
     return settings
+
+
+def _find_server(address: Address, headers: Mapping[str, str] | None = None) -> str | None:
+    """Return the server that a login may be for; ``None`` if the headers contain credentials."""
+    if any(name.lower() == "authorization" for name in (*(address.headers or ()), *(headers or ()))):
+        return None
+    try:
+        return server_of(address)
+    except ConfigError:
+        # Over plain http to another machine no token is sent.
+        return None
 
 
 async def describe_sign_in(address: Address) -> str:

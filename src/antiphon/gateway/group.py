@@ -28,7 +28,7 @@ from antiphon.gateway.server_catalogue import Exposure, Noun, ServerCatalogue, S
 from antiphon.gateway.tasks_behind import TasksBehind
 from antiphon.gateway.terms import GatewayTerms
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
-from antiphon.machine.asyncio_tasks import end_tasks, start_in
+from antiphon.machine.asyncio_tasks import end_tasks, ignore_error, start_in
 from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
@@ -110,17 +110,14 @@ class Watches:
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
         watch = self._watches[uri] = _Watch(loop.create_task(self._watch(uri, begun)), begun)
+        watch.begun.add_done_callback(ignore_error)
         watch.task.add_done_callback(lambda _task: self._drop_watch(uri, watch))
         return watch
 
     def _drop_watch(self, uri: str, watch: _Watch) -> None:
         if self._watches.get(uri) is watch:
             del self._watches[uri]
-        if not watch.begun.done():
-            watch.begun.cancel()
-        elif not watch.begun.cancelled():
-            # Retrieve the error, so that asyncio does not report it if nobody waits any more.
-            watch.begun.exception()
+        watch.begun.cancel()
 
     async def _watch(self, uri: str, begun: asyncio.Future[None]) -> None:
         while True:

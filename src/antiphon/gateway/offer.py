@@ -311,9 +311,9 @@ class KeptLists:
             return None
         # The identity alone is not enough: a server may offer something else to another token, or in another folder.
         if isinstance(where, Address):
-            whole: list[Any] = [where.url, _make_plain(where.headers)]
+            whole: list[Any] = [where.url, dict(where.headers or {})]
         else:
-            whole = [list(where.argv), _make_plain(where.env), os.path.realpath(where.cwd or ".")]
+            whole = [list(where.argv), dict(where.env or {}), os.path.realpath(where.cwd or ".")]
         how: list[Any] = [identify_target(describe_location(where)), whole, seen_by.hex()]
         name = hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()
         return KeptOffer(self, self._folder / f"{name}.json")
@@ -406,7 +406,3 @@ def _read_file(path: Path) -> bytes:
         if status.st_size > MAX_BYTES:
             raise ValueError(f"larger than {MAX_BYTES} bytes")
         return file.read(MAX_BYTES)
-
-
-def _make_plain(given: Mapping[str, str] | None) -> dict[str, str]:
-    return dict(given or {})

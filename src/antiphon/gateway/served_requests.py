@@ -107,10 +107,8 @@ _UNANSWERED = "The server's question was not answered"
 
 async def _list_tools(group: PrincipalGroup, request: ServerRequest) -> ListToolsResult:
     catalogue = await group.listed()
-    return request.repeat(
-        catalogue.encoded,
-        lambda: _restore_members(catalogue, ListToolsResult(tools=catalogue.tools, meta=catalogue.meta)),
-    )
+    result = ListToolsResult(tools=catalogue.tools, meta=catalogue.meta)
+    return request.repeat(catalogue.encoded, lambda: catalogue.listed(result) or result)
 
 
 def _serve_list(make: Callable[[ServerCatalogue], Any]) -> Callable[[PrincipalGroup, ServerRequest], Awaitable[Any]]:
@@ -123,10 +121,6 @@ def _serve_list(make: Callable[[ServerCatalogue], Any]) -> Callable[[PrincipalGr
         return result if received is None else request.pass_on(received)
 
     return serve
-
-
-def _restore_members(catalogue: ServerCatalogue, result: ListToolsResult) -> ListToolsResult | Received:
-    return catalogue.listed(result) or result
 
 
 async def _call_tool(group: PrincipalGroup, request: ServerRequest) -> CallToolResult | CreateTaskResult:

@@ -30,7 +30,7 @@ from antiphon.errors import (
 from antiphon.gateway.offer import KINDS, HeldSkills, KeptOffer, Kind, UpstreamOffer, fetch_offer, list_changes
 from antiphon.gateway.relayed_asks import Answerers, During, LogsPassedOn, PassesOn
 from antiphon.gateway.terms import Full, GatewayTerms, ProcessPlace
-from antiphon.machine.asyncio_tasks import end_tasks, start_in
+from antiphon.machine.asyncio_tasks import end_tasks, ignore_error, start_in
 from antiphon.server.server_middleware import ServerRequest
 from antiphon.wire.logging import LoggingLevel, is_loud_enough
 from antiphon.wire.lossless import Received
@@ -323,15 +323,13 @@ class Upstream:
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start())
             self._starting.add_done_callback(self._start_ended)
+            self._starting.add_done_callback(ignore_error)
         # All callers wait for the same start; cancelling one of them must not cancel it.
         return await asyncio.shield(self._starting)
 
-    def _start_ended(self, starting: asyncio.Task[Client]) -> None:
+    def _start_ended(self, _starting: asyncio.Task[Client]) -> None:
         self._starting = None
         self._begin_rest()
-        if not starting.cancelled():
-            # Retrieve the error, so that asyncio does not report it if no caller waits any more.
-            starting.exception()
 
     async def _start(self) -> Client:
         self._enter("starting")

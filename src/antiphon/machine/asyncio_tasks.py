@@ -35,6 +35,12 @@ def settle_future(done: asyncio.Future[Any], error: BaseException | None, result
         done.set_exception(error)
 
 
+def ignore_error(done: asyncio.Future[Any]) -> None:
+    """Mark the error of a task as retrieved: asyncio reports it otherwise when all its waiters were cancelled."""
+    if not done.cancelled():
+        done.exception()
+
+
 async def end_tasks(*tasks: asyncio.Task[Any] | None) -> None:
     """Cancel all tasks, then wait until each has cleaned up.
 

@@ -26,7 +26,7 @@ import msgspec
 from antiphon.errors import TooCostly
 from antiphon.host.budget import input_estimate
 from antiphon.host.host import Host
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, ignore_error
 from antiphon.machine.side_process.pool import run_aside
 from antiphon.model_api.dialects import messages, openai
 from antiphon.model_api.dialects.asked import (
@@ -362,12 +362,8 @@ class App:
             if recording is not None:
                 task = asyncio.ensure_future(recording)
                 self._reports.add(task)
-                task.add_done_callback(self._report_ask)
-
-    def _report_ask(self, task: asyncio.Future[None]) -> None:
-        self._reports.discard(task)
-        if not task.cancelled():
-            task.exception()
+                task.add_done_callback(self._reports.discard)
+                task.add_done_callback(ignore_error)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

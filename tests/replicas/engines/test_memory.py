@@ -24,10 +24,10 @@ class TestMemoryCluster(Contract):
     """It does what every engine does."""
 
 
-async def test_the_oldest_are_dropped_when_there_are_too_many(together: Together, monkeypatch: pytest.MonkeyPatch):
+async def test_the_oldest_are_dropped_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch):
     """Records and events are bounded apart from each other, and the newest of each stays whatever its size."""
     monkeypatch.setattr(unix, "MAX_KEPT", 1_000)
-    one = await together()
+    one = unix.MemoryCluster()
     for each in "abc":
         await one.put(each, bytes(400), 60)
         await one.append(each, 1, bytes(400))

@@ -26,6 +26,7 @@ from antiphon.auth.client.renewal import CLAIM, renew_login, sign_in_once
 from antiphon.auth.client.sign_in import sign_in
 from antiphon.auth.client.store import Login
 from antiphon.errors import ConfigError, Unauthorized
+from antiphon.machine.asyncio_tasks import ignore_error
 from antiphon.machine.ip_addresses import is_public
 from antiphon.machine.loopback import is_loopback
 
@@ -215,20 +216,14 @@ class SignedIn:
                     return await work(fetch)
 
             task = flights[key] = asyncio.get_running_loop().create_task(run_work())
-            task.add_done_callback(lambda done: _forget_flight(flights, key, done))
+            task.add_done_callback(lambda _: flights.pop(key, None))
+            task.add_done_callback(ignore_error)
         return await asyncio.shield(task)
 
 
 _Flights = dict[tuple[str, ...], "asyncio.Task[Login | None]"]
 _in_flight: WeakKeyDictionary[OAuth, WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights]] = WeakKeyDictionary()
 """What is in progress, by settings and event loop."""
-
-
-def _forget_flight(flights: _Flights, key: tuple[str, ...], done: asyncio.Task[Login | None]) -> None:
-    flights.pop(key, None)
-    if not done.cancelled():
-        # All waiting callers may have been cancelled: mark the exception as retrieved.
-        done.exception()
 
 
 class _Entering:

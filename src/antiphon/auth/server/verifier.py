@@ -22,6 +22,7 @@ from msgspec import Struct, structs
 from antiphon.auth.server import access_token
 from antiphon.auth.server.issuer import Introspection, Issuer, IssuerUnavailable, fetch_document
 from antiphon.auth.server.key_set import KeySet, metadata_of
+from antiphon.machine.asyncio_tasks import ignore_error
 from antiphon.protocol.caller import Caller, Covers
 
 log = logging.getLogger("antiphon.auth")
@@ -133,14 +134,12 @@ class Verifier:
         if question is None or question.get_loop() is not loop:
             question = self._questions[mark] = loop.create_task(self._ask(issuer, mark, token))
             question.add_done_callback(lambda done: self._forget_question(mark, done))
+            question.add_done_callback(ignore_error)
         return await asyncio.shield(question)
 
     def _forget_question(self, mark: bytes, question: asyncio.Task[Verified]) -> None:
         if self._questions.get(mark) is question:
             del self._questions[mark]
-        if not question.cancelled():
-            # All callers may have been cancelled: mark the exception as retrieved.
-            question.exception()
 
     async def _ask(self, issuer: Issuer, mark: bytes, token: bytes) -> Verified:
         assert issuer.introspection is not None

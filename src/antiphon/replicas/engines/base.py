@@ -40,6 +40,18 @@ MAX_MESSAGE = 24 * 1024 * 1024
 """Most bytes of one message or record: the largest frame, with room for headers and a token's claims."""
 
 
+READ = 64
+"""Most messages of a replica that one read of an engine returns."""
+
+WAITING = 60
+"""Seconds that messages wait for a replica that reads none."""
+
+EVENTS = 1_000
+"""Most events of one stream that an engine keeps; a few more until it next removes some."""
+
+EVENTS_FOR = 1_800
+"""Seconds for which an engine keeps an event: with PostgreSQL each, with Redis all after the last one."""
+
 REVISION, OLDEST = 1, 1
 """The revision of what an engine keeps (tables, keys and their fields), and the oldest whose code may work with it.
 
@@ -241,6 +253,13 @@ class ClusterMember(Cluster, ABC):
     @abstractmethod
     async def _renew(self) -> bool:
         """Give a sign of life; tell whether the engine still had the one before."""
+
+
+def make_unavailable(engine: str, patience: float, error: Exception) -> ClusterUnavailable:
+    """Make the error for a failed operation. ``patience``: seconds that the engine had for it."""
+    # The text may have the address with its password.
+    log.debug("%s failed", engine, exc_info=error)
+    return ClusterUnavailable(f"{engine} did not do it within {patience:g} s: {type(error).__name__}")
 
 
 def check_size(data: bytes) -> None:

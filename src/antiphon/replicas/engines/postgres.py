@@ -21,20 +21,8 @@ from antiphon.replicas.engines import base
 _LOOK = 1.0
 """Seconds between two looks for messages without a notification."""
 
-_READ = 64
-"""Most messages that one statement reads."""
-
 _CONNECTIONS = 8
 """Most connections of one replica, beside the one that listens."""
-
-_WAITING = 60
-"""Seconds that messages wait for a replica that reads none."""
-
-_EVENTS = 1_000
-"""Most events of one stream that are kept."""
-
-_EVENTS_FOR = 1_800
-"""Seconds for which an event is kept."""
 
 _SWEEP = 60.0
 """Seconds between two removals of what has expired."""
@@ -188,7 +176,7 @@ class PostgresCluster(base.ClusterMember):
             self.replica,
             topic,
             data,
-            _WAITING,
+            base.WAITING,
         )
 
     async def publish(self, topic: str, data: bytes) -> None:
@@ -203,7 +191,7 @@ class PostgresCluster(base.ClusterMember):
             self.replica,
             topic,
             data,
-            _WAITING,
+            base.WAITING,
         )
 
     async def _read_on(self) -> None:
@@ -233,7 +221,7 @@ class PostgresCluster(base.ClusterMember):
                 "RETURNING id, sender, topic, data"
             ),
             self.replica,
-            _READ,
+            base.READ,
         )
         for _, sender, topic, data in sorted(tuple(row) for row in rows):
             self.take(sender, topic, data)
@@ -285,10 +273,10 @@ class PostgresCluster(base.ClusterMember):
             "INSERT INTO ~events VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4)) "
             "ON CONFLICT DO NOTHING"
         )
-        await self._do("execute", statement, stream, number, data, _EVENTS_FOR)
-        if number % 100 == 0 and number >= _EVENTS:
+        await self._do("execute", statement, stream, number, data, base.EVENTS_FOR)
+        if number % 100 == 0 and number >= base.EVENTS:
             oldest = "DELETE FROM ~events WHERE stream = $1 AND number <= $2"
-            await self._do("execute", oldest, stream, number - _EVENTS)
+            await self._do("execute", oldest, stream, number - base.EVENTS)
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
         statement = (
@@ -331,6 +319,4 @@ class PostgresCluster(base.ClusterMember):
         return statement.replace("~", f"{self._p}_")
 
     def _failed(self, error: Exception) -> ClusterUnavailable:
-        # The text may have the address with its password.
-        base.log.debug("PostgreSQL failed", exc_info=error)
-        return ClusterUnavailable(f"PostgreSQL did not do it within {self._patience:g} s: {type(error).__name__}")
+        return base.make_unavailable("PostgreSQL", self._patience, error)

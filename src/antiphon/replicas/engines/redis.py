@@ -21,23 +21,11 @@ _BLOCK = 1.0
 _CONNECTIONS = 16
 """Most connections of one replica, beside the one that reads; beyond that, operations wait their turn."""
 
-_READ = 64
-"""Most messages of one stream that one read returns."""
-
 _TRIM = 0.1
 """Seconds after which messages that were read are removed: one operation for all of them, and not one for each."""
 
 _PUBLISHED = 10_000
 """Most messages to all replicas that are kept for those that have lost their connection; Redis may keep a few more."""
-
-_WAITING = 60
-"""Seconds that messages wait for a replica that reads none."""
-
-_EVENTS = 1_000
-"""Most events of one stream that are kept; Redis may keep a few more."""
-
-_EVENTS_FOR = 1_800
-"""Seconds for which a stream is kept after its last event."""
 
 _PAUSE = 1.0
 """Most seconds between two attempts to connect again."""
@@ -143,7 +131,7 @@ class RedisCluster(base.ClusterMember):
         steps = self._redis.pipeline(transaction=False)
         steps.xadd(key, self._message(topic, data))
         # Should that replica be dead, nobody else would ever remove it.
-        steps.expire(key, _WAITING)
+        steps.expire(key, base.WAITING)
         await self._done(steps.execute())
 
     async def publish(self, topic: str, data: bytes) -> None:
@@ -159,7 +147,7 @@ class RedisCluster(base.ClusterMember):
         # A flag ends this, since redis-py may turn a cancellation into a timeout.
         while self._is_open:
             try:
-                found = await self._inbound.xread(dict(self._seen), count=_READ, block=_convert_to_ms(_BLOCK))
+                found = await self._inbound.xread(dict(self._seen), count=base.READ, block=_convert_to_ms(_BLOCK))
             except self._errors as error:
                 pause = min(_PAUSE, 2 * pause + 0.05)
                 base.log.debug("the engine cannot be read: %r", error)
@@ -218,15 +206,15 @@ class RedisCluster(base.ClusterMember):
         key = self._key("events", stream)
         steps = self._redis.pipeline(transaction=False)
         # Redis knows no id 0-0, and refuses one that is not above the last: then this event is kept already.
-        steps.xadd(key, {"d": data}, id=f"{number}-1", maxlen=_EVENTS)
-        steps.expire(key, _EVENTS_FOR)
+        steps.xadd(key, {"d": data}, id=f"{number}-1", maxlen=base.EVENTS)
+        steps.expire(key, base.EVENTS_FOR)
         added, _ = await self._done(steps.execute(raise_on_error=False))
         if isinstance(added, Exception) and "equal or smaller" not in str(added):
             raise self._failed(added)
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
         first = f"({number}-1" if number >= 0 else "-"
-        found = await self._done(self._redis.xrange(self._key("events", stream), min=first, count=_EVENTS))
+        found = await self._done(self._redis.xrange(self._key("events", stream), min=first, count=base.EVENTS))
         return [(int(id.partition(b"-")[0]), fields[b"d"]) for id, fields in found]
 
     async def forget(self, stream: str) -> None:
@@ -246,9 +234,7 @@ class RedisCluster(base.ClusterMember):
             raise self._failed(error) from None
 
     def _failed(self, error: Exception) -> ClusterUnavailable:
-        # The text may have the address with its password.
-        base.log.debug("Redis failed", exc_info=error)
-        return ClusterUnavailable(f"Redis did not do it within {self._patience:g} s: {type(error).__name__}")
+        return base.make_unavailable("Redis", self._patience, error)
 
 
 def _convert_to_ms(seconds: float) -> int:
