@@ -222,16 +222,12 @@ class _FrameworkReviewer:
     available = True
 
     def __init__(self, framework: str, approved: bool | None, reason: str | None) -> None:
-        self._by, self._approved, self._reason = framework, approved, reason
-
-    @property
-    def has_denied(self) -> bool:
-        return self._approved is False
+        self._by, self.approved, self._reason = framework, approved, reason
 
     async def confirm(self, item: ToolItem) -> Decision:
-        if self._approved is None:
+        if self.approved is None:
             raise Deferred(self._by)
-        if self._approved:
+        if self.approved:
             return Approve(digest=digest_of(item.params), by=self._by)
         return Deny(reason=self._reason, by=self._by, tell=self._reason is not None)
 
@@ -250,7 +246,7 @@ class _Confirmation:
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | ChangedCall:
         allowed = await self._host.confirm(params, origin, reviewer=self._reviewer)
-        if self._reviewer.has_denied:
+        if self._reviewer.approved is False:
             # A grant or a condition of the policy may allow it by now; the user's word about this very call counts.
             raise Rejected("User rejected the call of the tool", data={"reason": "user"})
         return allowed

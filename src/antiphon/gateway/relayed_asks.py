@@ -256,14 +256,12 @@ class _Noting:
         return getattr(self._host, name)
 
     async def __call__(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
-        """See ``Host``."""
         with self._requests.note_causes(origin):
             return await self._host(params, origin)
 
     async def elicit(
         self, params: ElicitRequestParams, origin: Origin, *, reviewer: Reviewer | None = None
     ) -> ElicitResult:
-        """See ``Host.elicit``."""
         with self._requests.note_causes(origin):
             return await self._host.elicit(params, origin, reviewer=reviewer)
 
@@ -284,11 +282,9 @@ class _Elicitor:
         return self._host.capabilities
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Any:
-        """See ``Host.handed_over``."""
         return self._host.handed_over(origin, why)
 
     async def __call__(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
-        """See ``Host.elicit``."""
         return await self._host.elicit(params, origin)
 
     async def forward(self, ask: Received, origin: Origin, key: str | None) -> Received | ElicitResult:

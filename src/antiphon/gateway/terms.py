@@ -201,11 +201,9 @@ class _ConfirmsFor:
         return getattr(self._host, name)
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | ChangedCall:
-        """See ``Host``."""
         return await self._host.confirm(params, structs.replace(origin, principal=self._principal))
 
     async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
-        """See ``Host``."""
         return await self._host.examine(result, params, structs.replace(origin, principal=self._principal))
 
 
