@@ -37,8 +37,6 @@ including ``None``, ``False``, ``0`` and ``""``, refuses the request (401).
 MAX_QUESTIONS = 100
 """Introspections in progress at most, so that made-up tokens cannot cause more; further requests are told to retry."""
 
-Ask = Callable[[str, Mapping[str, str], str], Awaitable[bytes]]
-
 MAX_TOKENS = 10_000
 """Tokens in the cache at most; the oldest is dropped, and verified again if it returns (0.1 ms)."""
 
@@ -204,21 +202,12 @@ _decode = msgspec.json.Decoder(_IntrospectionAnswer).decode
 
 
 class Introspector:
-    """Asks one issuer. ``ask`` posts a form; ``fetch`` gets a document."""
+    """Asks one issuer."""
 
-    def __init__(
-        self,
-        issuer: Issuer,
-        options: Introspection,
-        *,
-        ask: Ask | None = None,
-        fetch: Callable[[str], Awaitable[bytes]] | None = None,
-    ) -> None:
+    def __init__(self, issuer: Issuer, options: Introspection) -> None:
         self._issuer = issuer
         self._options = options
-        named_by = None if options.url else issuer.url
-        self._ask = ask or partial(fetch_document, issuer=named_by)
-        self._fetch = fetch or partial(fetch_document, issuer=named_by)
+        self._fetch = partial(fetch_document, issuer=None if options.url else issuer.url)
         self._url = options.url
         self._open = 0
 
@@ -226,10 +215,10 @@ class Introspector:
         """Ask about a token; return its validated claims, and all as JSON. Raises as ``Verifier.verify``."""
         if self._open >= MAX_QUESTIONS:
             raise IssuerUnavailable(f"{self._issuer.url} is asked about {MAX_QUESTIONS} tokens already")
+        form = {"token": token.decode("ascii"), "token_type_hint": "access_token"}
         self._open += 1
         try:
-            url = await self._where()
-            answer = await self._ask(url, {"token": token.decode("ascii"), "token_type_hint": "access_token"}, self._me)
+            answer = await self._fetch(await self._where(), form, self._me)
         finally:
             self._open -= 1
         return self._read_answer(answer, now)

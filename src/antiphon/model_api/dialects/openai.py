@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -35,6 +36,7 @@ MAX_CHOICES = 8
 _SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _STOPS = {"maxTokens": "length", "toolUse": "tool_calls", "contentFilter": "content_filter"}
 _SYSTEM = ("system", "developer")
+_BLANK_RESPONSE = Path(__file__).with_name("blank_response.json").read_bytes()
 
 
 class _ChatStream:
@@ -409,24 +411,8 @@ class Responses:
 
 
 def _make_blank_response(id: str, model: str) -> dict[str, Any]:
-    return {
-        "id": id,
-        "object": "response",
-        "created_at": int(time.time()),
-        "status": "in_progress",
-        "model": model,
-        "output": [],
-        "error": None,
-        "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
-        "parallel_tool_calls": True,
-        "temperature": None,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": None,
-        "store": False,
-    }
+    blank = msgspec.json.decode(_BLANK_RESPONSE, type=dict[str, Any])
+    return {**blank, "id": id, "created_at": int(time.time()), "model": model}
 
 
 def _describe_end(answer: DialectAnswer) -> dict[str, Any]:
