@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Annotated, cast
@@ -29,22 +27,15 @@ from antiphon.cli.output.progress import Teller
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, MethodNotFound, Unauthorized
 from antiphon.host.budget import convert_to_nano, format_dollars
-from antiphon.host.checks.visible import count_hidden, inert_line
+from antiphon.host.checks.visible import inert_line
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models, RetryPatience
 from antiphon.host.providers.base import Usage, missing_key
 from antiphon.wire.content import TextContent
 from antiphon.wire.revisions import find_revision
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
-from antiphon.wire.tools import Tool
 
 _PINGS = 5
-_MANY_TOOLS = 100
-"""Number of tools from which models choose badly, and lists cost more than the work."""
-_LONG = 4_000
-"""Characters from which a description costs a model more than it is worth."""
-# 2025-11-25 server/tools, Tool Names: 1 to 128 characters, letters, digits, "_", "-" and ".".
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 async def examine_server(target: str, reach: Reach, report: Callable[[DoctorFinding], object]) -> None:
@@ -91,10 +82,6 @@ def _report_identity(client: Client) -> Iterator[DoctorFinding]:
     offers = sorted(declared.items())
     text = ", ".join(name + (f" ({', '.join(sorted(parts))})" if parts else "") for name, parts in offers)
     yield DoctorFinding("ok" if text else "odd", "offers", text or "nothing at all")
-    if count_hidden(client.instructions or ""):
-        yield DoctorFinding(
-            "odd", "instructions", f"contain invisible characters: {count_hidden(client.instructions or '')}"
-        )
 
 
 async def _round_trip(client: Client) -> DoctorFinding:
@@ -117,51 +104,13 @@ async def _check_lists(client: Client) -> AsyncIterator[DoctorFinding]:
             "failed", f"server {name}", "is left out, since it has not been listed yet: antiphon doctor NAME"
         )
     if offered.tools is not None:
-        tools = [tool async for tool in client.tools()]
-        yield DoctorFinding("ok", "tools", str(len(tools)))
-        for finding in find_oddities(tools):
-            yield finding
+        yield DoctorFinding("ok", "tools", str(len([tool async for tool in client.tools()])))
     if offered.resources is not None:
         resources = [one async for one in client.resources()]
         templates = [one async for one in client.resource_templates()]
         yield DoctorFinding("ok", "resources", f"{len(resources)}, and {len(templates)} templates")
     if offered.prompts is not None:
         yield DoctorFinding("ok", "prompts", str(len([one async for one in client.prompts()])))
-
-
-def find_oddities(tools: Iterable[Tool]) -> Iterator[DoctorFinding]:
-    """Yield what is unusual about a list of tools."""
-    names: Counter[str] = Counter()
-    for tool in tools:
-        names[tool.name] += 1
-        for text in _odd_tool(tool):
-            yield DoctorFinding("odd", f"tool {tool.name}", text)
-    for name, count in names.items():
-        if count > 1:
-            yield DoctorFinding("odd", f"tool {name}", f"is listed {count} times")
-    if names.total() > _MANY_TOOLS:
-        yield DoctorFinding("odd", "tools", f"more than {_MANY_TOOLS}: models choose badly among so many")
-
-
-def _odd_tool(tool: Tool) -> Iterator[str]:
-    if not _NAME.fullmatch(tool.name):
-        yield "its name is not allowed by the specification (letters, digits, '_', '-', '.'; at most 128)"
-    if not (tool.description or "").strip():
-        yield "has no description: a model cannot know what it is for"
-    elif len(tool.description or "") > _LONG:
-        yield f"its description has {len(tool.description or '')} characters"
-    found = count_hidden(tool.description or "")
-    if found:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in found.items())
-        yield f"its description contains invisible characters: {kinds}"
-    if tool.input_schema.get("type") != "object":
-        yield f"its input schema is of type {tool.input_schema.get('type')!r}, not object"
-    required, properties = tool.input_schema.get("required"), tool.input_schema.get("properties")
-    described = cast("dict[str, object]", properties) if isinstance(properties, dict) else {}
-    names = cast("list[object]", required) if isinstance(required, list) else []
-    missing = [str(name) for name in names if name not in described]
-    if missing:
-        yield f"its input schema requires what it does not describe: {', '.join(missing)}"
 
 
 _DEADLINE = 30.0
@@ -218,7 +167,7 @@ async def command(
     """Check this installation, or a server.
 
     With --models each configured model is asked for one word, which costs a fraction of a cent.
-    Of a server: what it is, how fast it answers, and what is odd about it.
+    Of a server: what it is, how fast it answers, and what it offers; antiphon check says what is wrong with that.
 
     Exit code 1 if anything failed; what is only odd is not a failure.
 
