@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-import json
-import socket
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -438,55 +434,11 @@ async def test_a_file_of_something_else_is_left_alone(line: str, kept, tmp_path:
     assert file.read_text(encoding="utf-8") == f"{line}\n"
 
 
-async def test_an_anchor_is_posted(kept, audit: Callable[..., Done]):
-    """As JSON; what is not taken is a failure, and the address is not repeated."""
-    taken: list[bytes] = []
-
-    class Taking(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            taken.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200 if self.path == "/yes" else 307)
-            self.send_header("Location", "/yes")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
+async def test_an_anchor_goes_into_a_pipe(kept, audit: Callable[..., Done]):
+    """As one line of JSON, which another program notes elsewhere."""
     await kept(spent(1.0, 1))
-    with ThreadingHTTPServer(("127.0.0.1", 0), Taking) as server:
-        serving = Thread(target=server.serve_forever)
-        serving.start()
-        try:
-            place = f"http://127.0.0.1:{server.server_port}"
-            assert audit("anchor", "--webhook", f"{place}/yes").code == 0
-            done = audit("anchor", "--webhook", f"{place}/no?key=geheim")
-        finally:
-            server.shutdown()
-            serving.join()
-    assert (done.code, "was not taken" in done.err, "geheim" in done.err) == (1, True, False)
-    assert [json.loads(body)["head"][:2] for body in taken] == ["1:", "1:"]
-
-
-async def test_an_anchor_is_written_to_the_systems_log(
-    kept, tmp_path: Path, audit: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
-):
-    """As a notice of security; where there is no such log, that is said."""
-    await kept(spent(1.0, 1))
-    place = tmp_path / "log"
-    monkeypatch.setattr("antiphon.cli.commands.audit.command._SYSTEM_LOGS", (place,))
-    assert "there is no system log" in audit("anchor", "--log").err
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
-        log.bind(str(place))
-        log.settimeout(30)
-        assert audit("anchor", "--log").code == 0
-        said = log.recv(4096).decode()
-    assert said.startswith("<37>antiphon[")
-    assert '"head":"1:' in said
-
-
-def test_an_anchor_needs_a_place(audit: Callable[..., Done]):
-    """A mistake, and nothing is read."""
-    assert "say where" in audit("anchor").err
+    done = audit("anchor", "--json")
+    assert (done.code, [one["head"][:2] for one in done.objects]) == (0, ["1:"])
 
 
 async def test_the_latest_are_listed_from_the_end(kept, audit: Callable[..., Done]):

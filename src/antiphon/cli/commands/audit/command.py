@@ -5,10 +5,8 @@ Owns the options and what they stand for, and the verification.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-import socket
 import sys
 import time
 from collections.abc import Iterable
@@ -30,7 +28,6 @@ from antiphon.errors import ConfigError
 from antiphon.host.audit import Audit, Proof, check_lines, day_of
 from antiphon.host.budget import DOLLAR
 from antiphon.host.review.history import sum_up_rows
-from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store
 from antiphon.host.store.chain import Fault, Head, RecordSearch, Step, verify_entries
 from antiphon.machine.files import open_file
@@ -41,11 +38,6 @@ _LONGEST_LINE = 64 * 1024 * 1024
 
 MAX_ANCHORS = 64 * 1024 * 1024
 """Most bytes of a file of anchors: half a million of them, one per minute for a year."""
-_TIMEOUT = 10.0
-"""Seconds that an address has to accept an anchor."""
-_SYSTEM_LOGS = (Path("/dev/log"), Path("/var/run/syslog"))
-_NOTICE = 4 * 8 + 5
-"""RFC 5424, 6.2.1: facility 4 (security) and severity 5 (notice)."""
 
 
 def read_head(text: str | None) -> Head | None:
@@ -154,28 +146,6 @@ def _append_line(file: Path, line: bytes) -> None:
         raise formats.Failed(f"{file}: cannot be written: {error.strerror}") from None
 
 
-async def _post_line(url: str, line: bytes) -> None:
-    if not url.startswith(("https://", "http://")):
-        raise ConfigError("--webhook is a URL: https://...")
-    try:
-        async with asyncio.timeout(_TIMEOUT):
-            await post_json(url, line)
-    except Exception as error:
-        # The address may contain a secret, and so may an error that quotes it.
-        raise formats.Failed(f"--webhook: it was not taken: {type(error).__name__}") from None
-
-
-def _tell_system(line: bytes) -> None:
-    for place in _SYSTEM_LOGS:
-        if place.exists():
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
-                sending.settimeout(_TIMEOUT)
-                sending.connect(str(place))
-                sending.send(b"<%d>antiphon[%d]: audit head " % (_NOTICE, os.getpid()) + line)
-            return
-    raise formats.Failed("--log: there is no system log here")
-
-
 commands = CommandGroup(
     help="See what happened to each ask, and what was spent.\n\n"
     "Without a command: list. The record holds steps, figures and hashes; what was said only if you asked for it."
@@ -278,26 +248,18 @@ async def verify(
 
 
 @commands.command("anchor")
-async def anchor_(
-    file: Path | None = None,
-    *,
-    webhook: str | None = None,
-    log: bool = False,
-    as_json: Json = False,
-    where: StoreOptions,
-) -> int:
+async def anchor_(file: Path | None = None, *, as_json: Json = False, where: StoreOptions) -> int:
     """Note the head of the record outside the store.
 
     The record is checked first, also against what the file has already; exit code 1 if it is broken, and nothing is
     noted. Let a timer run this: what is cut off is found back to the last head that was noted.
 
     Usage:
-        [FILE]: Append the head to this file, for antiphon audit verify --anchors.
-        --webhook URL: Send the head to this URL, as JSON.
-        --log: Write the head to the system's log.
+        [FILE]: Append the head to this file, for antiphon audit verify --anchors. Without it, pipe what --json prints
+            into another program, such as logger.
     """
-    if file is None and webhook is None and not log:
-        raise ConfigError("say where: a FILE, --webhook or --log")
+    if file is None and formats.is_terminal():
+        raise ConfigError("say where: a FILE, or a program: antiphon audit anchor --json | logger")
     async with open_chosen_store(where) as store:
         proof = await verify_store(store, [] if file is None else read_anchors(file, make=True))
         if not proof.whole:
@@ -307,10 +269,6 @@ async def anchor_(
         line = msgspec.json.encode(Anchor(at=now, head=format_head(proof.head)))
         if file is not None:
             _append_line(file, line)
-        if webhook is not None:
-            await _post_line(webhook, line)
-        if log:
-            _tell_system(line)
         if as_json:
             formats.print_json(msgspec.json.decode(line))
         else:
