@@ -79,6 +79,40 @@ async def test_a_session_that_is_gone_ends_the_channel():
     assert "DELETE" not in [seen.method for seen in site.seen]
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["Bad Request: No valid session ID provided", "Session not found", "Bad Request: Server not initialized", None],
+)
+async def test_a_session_that_is_gone_is_known_by_a_400_that_names_it(said):
+    """Servers made from widespread examples answer so once they have been restarted, in JSON-RPC or as plain text."""
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": said}}
+
+    async def rest(request, seen):
+        return web.json_response(error, status=400) if said else web.Response(text="Invalid session ID", status=400)
+
+    async with serving(legacy(rest)) as site:
+        channel = await opened(site)
+        channel.send(ask(1))
+        (reply,) = await receive(channel)
+        assert reply["error"]["data"]["sessionGone"] is True
+        assert await channel.receive() == []
+        await channel.close()
+
+
+async def test_another_400_leaves_the_session_as_it_is():
+    """The request was wrong, and the next one may be right."""
+
+    async def rest(request, seen):
+        return web.json_response({"jsonrpc": "2.0", "error": {"code": -32602, "message": "no such tool"}}, status=400)
+
+    async with serving(legacy(rest)) as site:
+        channel = await opened(site)
+        for id in (1, 2):
+            channel.send(ask(id))
+            assert (await receive(channel))[0]["error"]["code"] == -32602
+        await channel.close()
+
+
 async def test_each_request_on_its_way_is_told_that_the_session_is_gone():
     """The server has refused it as well; and one that comes later was not even sent. All can be made again."""
     second = asyncio.Event()

@@ -7,6 +7,7 @@ status; but if the status is about authentication or a proxy, another server wro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -89,6 +90,7 @@ _decode_initialized = msgspec.json.Decoder(_InitializedMessage).decode
 _decode_failed = msgspec.json.Decoder(_Failed).decode
 
 _NO_PARAMS = _OutgoingParams()
+_NAMES_SESSION = re.compile("session|not initialized", re.IGNORECASE)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -188,6 +190,19 @@ class RefusedRequest(Struct, frozen=True, kw_only=True):
     def code(self) -> int | None:
         """The code of that error."""
         return None if self.error is None else self.error.code
+
+    @property
+    def ends_session(self) -> bool:
+        """Whether it means that the server has lost the session, if the request named one.
+
+        2025-11-25 basic/transports: "When a client receives HTTP 404 in response to a request containing an
+        MCP-Session-Id ..."; but some servers use 404 for an unknown method, too, and say so in the body. Many examples
+        that servers are made from answer 400 instead, with a text about the session or the missing handshake.
+        """
+        if self.status == 404:
+            return self.code != -32601
+        said = self.said if self.error is None else self.error.message
+        return self.status == 400 and _NAMES_SESSION.search(said) is not None
 
     def failure(self, *, gone: bool = False) -> HttpFailure:
         """Convert it to a failure of HTTP; ``gone``: it means that the session has ended."""

@@ -36,6 +36,7 @@ from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, U
 from antiphon.transports.http.client.http_request import Places, Web, read_body, show_address
 from antiphon.transports.http.client.message import (
     OutgoingMessage,
+    RefusedRequest,
     error_of,
     find_agreed_version,
     fits_no_request,
@@ -154,6 +155,11 @@ class ClientLine:
     def has_session(self, response: ClientResponse) -> bool:
         """Tell whether the request of this response named a session."""
         return SESSION in response.request_info.headers
+
+    async def refusal(self, response: ClientResponse) -> tuple[RefusedRequest, bool]:
+        """Read a response with an error status. The second value tells whether the server has lost the session."""
+        refusal = await read_refusal(self.web, response)
+        return refusal, refusal.ends_session and self.has_session(response)
 
     def lose_session(self) -> None:
         """Note that the server no longer knows the session; ``on_gone`` ends what is open."""
@@ -308,8 +314,8 @@ async def _post_message(line: ClientLine, message: OutgoingMessage, data: bytes)
     try:
         if response.status < 300:
             return
-        gone = response.status == 404 and line.has_session(response)
-        failure = (await read_refusal(line.web, response)).failure(gone=gone)
+        refusal, gone = await line.refusal(response)
+        failure = refusal.failure(gone=gone)
     finally:
         response.release()
     if gone:
@@ -385,8 +391,7 @@ class PostCall:
     async def _take(self, response: ClientResponse) -> bool:
         """Deliver the messages of a response; tell whether the reply was among them."""
         if response.status >= 300:
-            refusal = await read_refusal(self._line.web, response)
-            gone = self._has_lost_session(response, refusal.code)
+            refusal, gone = await self._line.refusal(response)
             await self._line.put(refusal.reply(self._id, gone=gone))
             if gone:
                 self._line.lose_session()
@@ -449,11 +454,6 @@ class PostCall:
         # A batch may hold asks beside the reply.
         return self._line.put(Related.of(reply, self._id))
 
-    def _has_lost_session(self, response: ClientResponse, code: int | None) -> bool:
-        # 2025-11-25 basic/transports: "When a client receives HTTP 404 in response to a request containing an
-        # MCP-Session-Id ..."; but some servers use 404 for an unknown method, too, and say so in the body.
-        return response.status == 404 and self._line.has_session(response) and code != -32601
-
     async def _resume(self) -> ClientResponse:
         """Reopen the stream where it ended (2025-11-25 basic/transports, "Resumability and Redelivery")."""
         cursor = self._cursor
@@ -471,9 +471,11 @@ class PostCall:
             if response.status == 200 and response.content_type == "text/event-stream":
                 cursor.answered()
                 return response
-            response.release()
+            try:
+                _, self._lost = await self._line.refusal(response)
+            finally:
+                response.release()
             if response.status < 500:
-                self._lost = self._has_lost_session(response, None)
                 raise HttpFailure(
                     BROKEN,
                     self._cut_off(
