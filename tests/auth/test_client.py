@@ -334,6 +334,24 @@ async def test_a_login_is_kept_when_it_could_not_be_renewed():
     assert len(person.pages) == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(500, "invalid_request"), (429, "rate_limit_exceeded"), (400, "temporarily_unavailable"), (403, None)],
+)
+async def test_a_login_is_kept_when_its_issuer_has_trouble(status, error):
+    """Nothing was said about the refresh token, which is used again as soon as the trouble is over."""
+    async with protected() as resource:
+        person, authority = Person(), resource.authority
+        async with Client(resource.url, auth=OAuth(open_page=person)) as client:
+            authority.tokens.clear()
+            authority.answer = lambda *_: web.json_response({"error": error} if error else {}, status=status)
+            with pytest.raises(Unauthorized, match=error or str(status)):
+                await client.call_tool("echo", {})
+            authority.answer = None
+            await client.call_tool("echo", {})
+    assert len(person.pages) == 1
+
+
 async def test_a_login_is_forgotten_when_its_issuer_says_so():
     """``invalid_grant``: then a person signs in again."""
     async with protected() as resource:
@@ -479,7 +497,18 @@ async def test_a_mixed_up_answer_is_never_redeemed(back, why):
         assert resource.authority.seen("/token") == []
 
 
-@pytest.mark.parametrize("error", ["invalid_client", "unauthorized_client", "bad_refresh_token", "invalid_grant"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        "invalid_client",
+        "unauthorized_client",
+        "bad_refresh_token",
+        "invalid_grant",
+        "invalid_request",
+        "invalid_token",
+        "interaction_required",
+    ],
+)
 @pytest.mark.parametrize("status", [200, 401])
 async def test_a_login_that_can_no_longer_be_renewed_is_obtained_again(error, status):
     """Also where the server has deleted the client that was registered: a new one is."""

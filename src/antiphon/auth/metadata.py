@@ -127,11 +127,14 @@ class TokenAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Refused(Unauthorized):
-    """The authorization server refused. ``error`` is its code, such as ``invalid_grant``."""
+    """The authorization server refused. ``error`` is its code, such as ``invalid_grant``; ``status`` that of HTTP."""
 
-    def __init__(self, message: str, *, error: str = "", code: int | None = None, data: Any = None) -> None:
+    def __init__(
+        self, message: str, *, error: str = "", status: int = 0, code: int | None = None, data: Any = None
+    ) -> None:
         super().__init__(message, code=code, data=data)
         self.error = error
+        self.status = status
 
 
 class Endpoint(Protocol):

@@ -3,7 +3,7 @@
 A rotating refresh token may be used only once: if it is used twice, the authorization server considers it stolen and
 revokes the login. Therefore the process that refreshes a login first writes a claim with an expiry time into the stored
 login; then it sends the request, without holding a lock; then it writes the answer. All others wait for that. A login
-is deleted only after the error ``invalid_grant``: a network or server failure says nothing about the token.
+is deleted only after an error about the token: a network or server failure says nothing about it.
 
 A process that is killed after sending leaves its claim behind. Others take the claim over when the process is gone or
 the claim has expired, and send the same token again, since nobody knows whether it arrived. The worst case is one new
@@ -36,8 +36,9 @@ CLAIM = 2 * REQUEST_PATIENCE + 15.0
 
 _CLIENT_UNKNOWN = ("invalid_client", "unauthorized_client")
 """Errors of a server that has deleted the registered client."""
-_OVER = ("invalid_grant", "bad_refresh_token", *_CLIENT_UNKNOWN)
-"""Errors after which only a new sign-in helps; the second is GitHub's."""
+_PASSING = ("", "server_error", "temporarily_unavailable", "slow_down", "use_dpop_nonce", "invalid_dpop_proof")
+"""Errors that say nothing about the refresh token. After any other only a new sign-in helps: RFC 6749, section 5.2, has
+``invalid_grant``, but servers in use say ``invalid_request``, ``invalid_token`` or a word of their own."""
 
 log = logging.getLogger("antiphon.auth")
 
@@ -96,7 +97,9 @@ async def _send_renewal(store: LoginStore, fetch: Fetch, login: Login, owner: st
         answer = await endpoint.request(form)
     except Unauthorized as error:
         code = error.error if isinstance(error, Refused) else ""
-        left = None if code in _OVER else structs.replace(login, claim=None)
+        # 429 and 5xx are about the server, whatever their bodies say.
+        is_over = isinstance(error, Refused) and error.status < 429 and code not in _PASSING
+        left = None if is_over else structs.replace(login, claim=None)
         await store.change(lambda kept: _write_renewed(kept, left, login, owner))
         if code in _CLIENT_UNKNOWN:
             await store.change(lambda kept: kept.unregister(login.metadata.issuer))
