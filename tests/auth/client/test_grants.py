@@ -262,6 +262,13 @@ async def test_what_is_no_token_is_not_kept(said):
         await ClientCredentials().obtain(wanted(Wire((200, said))))
 
 
+@pytest.mark.parametrize("token", ["00Dxx0000001gPL!AR8AQJXg.39AsX", "1|q8Zc", "a:b;c", "e30="])
+async def test_a_token_may_have_any_character_that_a_header_can_carry(token):
+    """RFC 6749 allows them all, and vendors use them."""
+    wire = Wire((200, {"access_token": token, "token_type": "Bearer"}))
+    assert (await ClientCredentials().obtain(wanted(wire))).access_token == token
+
+
 async def test_odd_times_and_scopes_are_read_as_far_as_they_go():
     """Some servers write numbers as text."""
     said = {"access_token": "t", "token_type": "BEARER", "expires_in": "60", "scope": ["x"], "refresh_token": 5}

@@ -25,8 +25,9 @@ from antiphon.errors import Unauthorized
 
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-# RFC 6750, section 2.1: the characters of an access token. The length is our own limit, since it is sent in a header.
-_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,16384}=*")
+# RFC 6749, appendix A.12: the characters of an access token, without the space that would end it in a header. RFC 6750
+# has fewer, but Salesforce's tokens have a "!" and Laravel's a "|". The length is our own limit.
+_TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
 _WORD = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
 
