@@ -233,6 +233,17 @@ async def test_a_403_that_wants_no_scope_asks_nobody():
     assert len(person.pages) == 1
 
 
+async def test_a_403_that_does_not_name_the_scope_says_what_to_do():
+    """Nobody is asked for nothing in particular, and no sign-in is claimed that never was."""
+    person = Person()
+    async with protected() as resource:
+        resource._refusal = lambda *_: resource.refuse(403, error="insufficient_scope")
+        said = await failure(resource.url, OAuth(open_page=person))
+    assert "does not say which" in said
+    assert "scopes=" in said
+    assert person.pages == []
+
+
 async def test_a_token_that_is_refused_right_after_it_was_obtained_ends_the_call():
     """Another sign-in would give another of the same."""
     person = Person()

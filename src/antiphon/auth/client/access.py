@@ -300,8 +300,11 @@ class _Entering:
         """Request the missing scopes together with all earlier ones; once for each challenge."""
         if challenge is None or challenge.error != "insufficient_scope":
             return False
+        if not challenge.scopes:
+            self._why = "it wants more scopes and does not say which: OAuth(scopes=[...]) or antiphon login --scope"
+            return False
         missing = format_scopes(challenge.scopes)
-        if not challenge.scopes or set(challenge.scopes) <= self._met:
+        if set(challenge.scopes) <= self._met:
             self._why = f"it wants the scope {missing}, and still does after a sign-in that asked for it"
             return False
         if self._sign_ins >= MAX_SIGN_INS:
