@@ -61,6 +61,22 @@ async def test_members_that_are_null_for_nothing_do_not_reach_a_host(revision: s
     assert found.count("null") == found.count('"default": null') == 1
 
 
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize("given", [{}, {"content": None}])
+async def test_a_result_with_structured_content_alone_reaches_a_host_with_both(revision: str, given: dict[str, None]):
+    """Hosts exist that refuse it otherwise, and the call was made."""
+    server = RawServer()
+    server.replies["tools/list"] = lambda _message: {**TOOLS, **MODERN}
+    server.replies["tools/call"] = lambda _message: {**given, "structuredContent": {"a": 1}, "more": 2, **MODERN}
+    recorder = Recorder()
+    front = Gateway({"raw": server}, None, asks="relay", names="none").server
+    async with Client(front, revision=revision, wrap=recorder) as client:
+        result = await client.call_tool("x")
+    assert (result.is_error, result.text, result.structured_content) == (False, '{"a":1}', {"a": 1})
+    (sent,) = [one.body for one in recorder.messages if one.direction == "received" and "more" in one.body]
+    assert (len(sent["content"]), sent["structuredContent"]) == (1, {"a": 1})
+
+
 async def test_only_what_has_changed_is_fetched():
     """The rest stays as it was."""
     server = Server("one")

@@ -50,6 +50,16 @@ def test_open_data_is_left_alone():
     assert document["structuredContent"] == {"content": [ODD], "n": 1.0}
 
 
+@pytest.mark.parametrize("given", [{}, {"content": None}])
+def test_a_result_may_have_structured_content_alone(given):
+    """The specification recommends the same as text; where a server leaves that out, it is added."""
+    data = msgspec.json.encode({**given, "structuredContent": {"a": None}})
+    result = decode_wire(data, CallToolResult)
+    assert (result.text, result.structured_content) == ('{"a":null}', {"a": None})
+    with pytest.raises(msgspec.ValidationError):
+        decode_wire(msgspec.json.encode(given), CallToolResult)
+
+
 @pytest.mark.parametrize(("number", "mended"), [(3.0, int), (3.5, float), (True, bool), (1e300, int)])
 def test_whole_numbers(number, mended):
     """Only where an integer is meant, and only if it is one."""

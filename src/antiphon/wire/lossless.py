@@ -88,8 +88,11 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
 
 def relay_object(raw: bytes | Raw, read: Any) -> Received:
     """Return what a peer sent for another peer: without the ``_meta`` of one connection, and without invalid nulls."""
-    passed = passed_on(raw)
-    return Received(remove_nulls(passed, read), read)
+    passed = remove_nulls(passed_on(raw), read)
+    if getattr(read, "structured_content", None) is not None:
+        # A result may have structured content alone, which other peers take for no result of a tool.
+        passed = Raw(encode_value({"content": read.content, **_decode_object(passed)}))
+    return Received(passed, read)
 
 
 def remove_nulls(raw: Raw, read: Any) -> Raw:
@@ -97,7 +100,7 @@ def remove_nulls(raw: Raw, read: Any) -> Raw:
 
     Some servers write all optional members so. Many hosts refuse the whole list of tools for one of them.
     """
-    if b"null" not in bytes(raw):
+    if b"null" not in bytes(raw) or bytes(raw) == b"null":
         return raw
     if isinstance(read, Wire):
         document = _decode_object(raw)

@@ -1,6 +1,7 @@
 """Prepares JSON for decoding: unknown content becomes a stand-in, and a whole number written as 1.0 an integer.
 
-A flag that is null counts as left out, because some servers write all members.
+A flag that is null counts as left out, because some servers write all members. A tool's result may have structured
+content alone: its other content is then the same as text.
 The search follows a plan that is made once per type, because a peer decides how often it runs. ``envelope.decode``
 decodes the result and puts the unknown content back.
 """
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
-from msgspec import Struct, inspect
+from msgspec import Struct, inspect, json
 
 from antiphon.wire.content import Block, UnknownContent
 
@@ -44,8 +45,18 @@ class _Plan(Struct, frozen=True, kw_only=True):
 def mend_document(document: Any, kind: type) -> tuple[Any, Found]:
     """Mend a document, in place as far as possible. Returns it with the unknown content and the places of that."""
     found: Found = []
+    if hasattr(kind, "structured_content"):
+        _add_content(document)
     plan = _plan_of(kind)
     return (document if plan is None else _mend_data(plan, document, (), found)), found
+
+
+def _add_content(document: Any) -> None:
+    """Add structured content as text to a result that has nothing else, as servers SHOULD (2025-11-25 server/tools)."""
+    if isinstance(document, dict):
+        result = cast("dict[str, Any]", document)
+        if result.get("content") is None and result.get("structuredContent") is not None:
+            result["content"] = [{"type": "text", "text": json.encode(result["structuredContent"]).decode()}]
 
 
 def _mend_data(plan: _Plan, data: Any, path: Path, found: Found) -> Any:
