@@ -168,6 +168,17 @@ def test_a_request_whose_text_is_no_utf8_has_invalid_params():
     assert (reply["id"], reply["error"]["code"]) == (4, -32602)
 
 
+@pytest.mark.parametrize("params", [None, []])
+@pytest.mark.parametrize("revision", LEGACY)
+def test_params_that_say_nothing_are_none(params, revision):
+    """Some clients write null or an empty list where there are no params; what needs params still says so."""
+    server = Pair.opened(revision).server
+    assert isinstance(server.receive(frame(id=4, method="tools/list", params=params)), Request)
+    reply = error_of(server.receive(frame(id=5, method="tools/call", params=params)))
+    assert (reply["id"], reply["error"]["code"]) == (5, -32602)
+    assert "name" in reply["error"]["message"]
+
+
 # --- replies --------------------------------------------------------------------------------------------------------
 
 
