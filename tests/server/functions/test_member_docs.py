@@ -101,7 +101,7 @@ def test_the_description_of_a_class_says_nothing_twice():
     [
         lambda: TypedForm.of(Offer).schema,
         lambda: Shape(Offer, place="result", mode="serialization").schema,
-        lambda: ServedTool.from_function(takes).definition.input_schema["$defs"]["Offer"],
+        lambda: ServedTool.from_function(takes).definition.input_schema["properties"]["offer"],
         lambda: ServedTool.from_function(takes).definition.output_schema,
     ],
     ids=["form", "result", "argument", "tool"],

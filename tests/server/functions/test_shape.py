@@ -19,7 +19,7 @@ import pytest
 
 from antiphon.errors import ConfigError
 from antiphon.json_schema.validator import MismatchError
-from antiphon.server.functions.shape import Shape, encode_value, schemas_of, with_text_metadata
+from antiphon.server.functions.shape import Shape, encode_value, schemas_of, simplify_schema, with_text_metadata
 
 
 class Colour(enum.Enum):
@@ -89,6 +89,50 @@ def test_a_recursive_type_keeps_its_definition():
     schema = Shape(Item, place="here").schema
     assert schema["properties"]["kids"]["items"] == {"$ref": "#/$defs/Item"}
     assert list(schema["$defs"]) == ["Item"]
+
+
+def test_a_host_finds_definitions_where_they_are_used():
+    """Words beside a reference count more than those of the definition, and choices have a type."""
+    size = {"enum": ["S", "L"], "description": "any"}
+    small = {"$ref": "#/$defs/Size", "description": "small", "default": "S"}
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": small,
+            "b": {"type": "array", "items": {"$ref": "#/$defs/Pair"}},
+            "enum": {"enum": [1, "1"]},
+        },
+        "$defs": {"Size": size, "Pair": {"type": "object", "properties": {"x": {"$ref": "#/$defs/Size"}}}},
+    }
+    typed = {"type": "string", **size}
+    assert simplify_schema(schema) == {
+        "type": "object",
+        "properties": {
+            "a": {**typed, "description": "small", "default": "S"},
+            "b": {"type": "array", "items": {"type": "object", "properties": {"x": typed}}},
+            "enum": {"enum": [1, "1"]},
+        },
+    }
+
+
+def test_references_that_cannot_be_replaced_stay_with_their_definitions():
+    """A definition within itself, a reference beside a bound, and one of more than any author writes."""
+    definitions = {"N": {"properties": {"n": {"$ref": "#/$defs/N"}}}, "I": {"type": "integer"}}
+    once = simplify_schema({"properties": {"a": {"$ref": "#/$defs/N"}}, "$defs": definitions})
+    assert once == {"properties": {"a": definitions["N"]}, "$defs": definitions}
+    bounded = {"properties": {"a": {"$ref": "#/$defs/I", "minimum": 3}}, "$defs": definitions}
+    assert simplify_schema(bounded) == bounded
+    tree = {f"D{at}": {"anyOf": [{"$ref": f"#/$defs/D{at + 1}"}] * 2} for at in range(40)}
+    large = simplify_schema({"properties": {"a": {"$ref": "#/$defs/D0"}}, "$defs": {**tree, "D40": {}}})
+    assert len(msgspec.json.encode(large)) < 20_000
+
+
+def test_a_union_needs_no_discriminator_once_its_choices_are_in_place():
+    """It names definitions that are gone; the same name for an argument stays."""
+    tagged = {"propertyName": "kind", "mapping": {"i": "#/$defs/I"}}
+    schema = {"properties": {"discriminator": {"oneOf": [{"$ref": "#/$defs/I"}], "discriminator": tagged}}}
+    found = simplify_schema({**schema, "$defs": {"I": {"type": "integer"}}})
+    assert found == {"properties": {"discriminator": {"oneOf": [{"type": "integer"}]}}}
 
 
 def test_a_definition_nobody_needs_goes():

@@ -28,6 +28,7 @@ from antiphon.server.features.checked_options import AccessOptions, FeatureOptio
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.function import UserFunction, holds_context
 from antiphon.server.functions.results import ResultConverter, output_shape, text_result
+from antiphon.server.functions.shape import simplify_schema
 from antiphon.server.functions.signature import Signature, read_docstring, read_signature
 from antiphon.wire import tools as wire
 from antiphon.wire.apps import ToolUser
@@ -447,7 +448,7 @@ def _check_name(name: str, place: str) -> str:
 def _document_tool(tool: wire.Tool, arguments: Arguments, docstring: str | None) -> wire.Tool:
     """Complete the definition of a function by its arguments and its docstring."""
     docs = read_docstring(docstring)
-    described_tool = replace(tool, input_schema=arguments.describe(docs.arguments))
+    described_tool = replace(tool, input_schema=simplify_schema(arguments.describe(docs.arguments)))
     return described_tool if tool.description is not None else replace(described_tool, description=docs.description)
 
 

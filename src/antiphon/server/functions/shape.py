@@ -443,6 +443,59 @@ def _inline_reference(schema: Schema, definitions: Schema) -> Schema:
     return {**top, **({"$defs": rest} if rest else {})}
 
 
+_MAX_INLINED = 256
+"""References that are replaced in one schema, since what replaces one may hold many others; further ones stay."""
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_WORDS = frozenset({"description", "title", "default", "examples", "deprecated"})
+"""Keywords that replace those of a definition when they stand beside a reference to it."""
+
+
+def simplify_schema(schema: Schema) -> Schema:
+    """Return a schema in the words that hosts and their models read: with types of choices, and without references.
+
+    Many hosts read no ``$ref``, so that their models do not know the arguments of a tool. References within what they
+    refer to stay, and so do those beside a bound. Gemini refuses all tools for one choice without a type.
+    """
+    definitions: Schema = schema.get("$defs", {})
+    count, has_rest = 0, False
+
+    def inline(node: Any, around: tuple[str, ...]) -> Any:
+        nonlocal count, has_rest
+        if isinstance(node, list):
+            return [inline(item, around) for item in cast("list[Any]", node)]
+        if not isinstance(node, dict):
+            return node
+        members = cast("Schema", node)
+        target = members.get("$ref")
+        if isinstance(target, str):
+            name = target.removeprefix("#/$defs/")
+            beside = {key: value for key, value in members.items() if key != "$ref"}
+            if name in around or name not in definitions or count == _MAX_INLINED or not beside.keys() <= _WORDS:
+                has_rest = True
+                return members
+            count += 1
+            members, around = {**definitions[name], **beside}, (*around, name)
+        members = _with_type(members)
+        # A discriminator names definitions, and repeats what the choices say of themselves.
+        return {key: inline(value, around) for key, value in members.items() if not _is_discriminator(key, value)}
+
+    whole = inline({key: value for key, value in schema.items() if key != "$defs"}, ())
+    return {**whole, "$defs": definitions} if has_rest else whole
+
+
+def _with_type(members: Schema) -> Schema:
+    choices: Any = members.get("enum")
+    if "type" in members or not isinstance(choices, list):
+        return members
+    kinds = {value.__class__ for value in cast("list[Any]", choices)}
+    name = _TYPES.get(kinds.pop()) if len(kinds) == 1 else None
+    return members if name is None else {"type": name, **members}
+
+
+def _is_discriminator(key: str, value: Any) -> bool:
+    return key == "discriminator" and isinstance(value, dict) and "propertyName" in value
+
+
 class _Wrapped(msgspec.Struct):
     result: Raw
 
