@@ -10,7 +10,7 @@ from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.sign_in import find_preregistered_client
 from antiphon.auth.client.store import MemoryLogins
 from antiphon.auth.metadata import ServerMetadata
-from antiphon.errors import ConfigError, Unauthorized
+from antiphon.errors import ConfigError, PeerError, Unauthorized
 from tests.support.authority import Authority, Person, listening, protected
 
 
@@ -73,3 +73,13 @@ def test_a_server_of_this_machine_gets_a_secret_sent_to_this_machine_only():
     assert find_preregistered_client(settings, near, None).secret == "s3cret"
     with pytest.raises(Unauthorized, match="give its issuer"):
         find_preregistered_client(settings, far, None)
+
+
+async def test_a_403_that_does_not_name_the_scope_says_what_to_do():
+    """Nobody is asked for nothing in particular, and no sign-in is claimed that never was."""
+    person = Person()
+    async with protected() as resource:
+        resource._refusal = lambda *_: resource.refuse(403, error="insufficient_scope")
+        with pytest.raises(PeerError, match=r"does not say which.*scopes="):
+            await Client(resource.url, auth=OAuth(open_page=person)).connect()
+    assert person.pages == []

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from aiohttp import web
 from msgspec import structs
 from yarl import URL
 
@@ -122,6 +123,24 @@ async def test_a_login_is_given_back_when_it_could_not_be_renewed(tmp_path):
         with pytest.raises(Unauthorized):
             await access.renew(before)
         assert await access.login() == before
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(500, "invalid_request"), (429, "rate_limit_exceeded"), (400, "temporarily_unavailable"), (403, None)],
+)
+async def test_a_login_is_kept_when_its_issuer_has_trouble(status, error, tmp_path):
+    """Nothing was said about the refresh token, which is used again as soon as the trouble is over."""
+    async with protected() as resource:
+        access = await signed_in(resource, tmp_path / "logins", lasts=3600)
+        before = await access.login()
+        body = {"error": error} if error else {}
+        resource.authority.answer = lambda what, request: web.json_response(body, status=status)
+        with pytest.raises(Unauthorized, match=error or str(status)):
+            await access.renew(before)
+        assert await access.login() == before
+        resource.authority.answer = None
+        assert await access.renew(before) is not None
 
 
 async def test_an_answer_that_comes_after_its_claim_was_taken_over_is_not_written(tmp_path, monkeypatch):
