@@ -80,6 +80,36 @@ async def test_an_event_stream_brings_messages_and_then_the_reply():
         await channel.close()
 
 
+@pytest.mark.parametrize("cut", [1, 2])
+async def test_a_reply_counts_although_its_stream_ends_without_an_empty_line(cut):
+    """The message is whole, so nothing can be missing of it."""
+
+    async def answers(request, seen):
+        return await stream(request, event({"jsonrpc": "2.0", "id": 7, "result": {"tools": []}})[:-cut])
+
+    assert (await one_reply(answers))[0]["result"] == {"tools": []}
+
+
+async def test_half_a_reply_at_the_end_of_a_stream_is_none():
+    """It is asked for again where the server lets streams be resumed, and the id of half an event does not count."""
+    done = {"jsonrpc": "2.0", "id": 7, "result": {"tools": []}}
+    first = event({"jsonrpc": "2.0", "method": "notifications/progress"}, id="1", retry=1)
+    later = []
+
+    async def answers(request, seen):
+        if seen.method == "GET":
+            later.append(seen.headers["Last-Event-ID"])
+            return await stream(request, event(done, id="2"))
+        return await stream(request, first, event(done, id="2")[:-5])
+
+    async with serving(answers) as site:
+        channel = await HttpClientChannel.open(site.url)
+        channel.send(ask(7))
+        assert (await receive(channel, 2))[1] == done
+        await channel.close()
+    assert later == ["1"]
+
+
 async def test_requests_at_once_do_not_wait_for_each_other():
     """A slow call does not hold back a quick one."""
     go = asyncio.Event()

@@ -165,6 +165,15 @@ def find_agreed_version(data: bytes) -> str | None:
         return None
 
 
+def is_json(data: bytes) -> bool:
+    """Return whether these bytes are one whole JSON value."""
+    try:
+        msgspec.json.decode(data)
+    except _UNREADABLE:
+        return False
+    return True
+
+
 def error_of(data: bytes) -> ErrorObject | None:
     """Return the JSON-RPC error in the body of a refusal, or ``None`` if it has none."""
     try:

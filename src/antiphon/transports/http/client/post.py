@@ -40,6 +40,7 @@ from antiphon.transports.http.client.message import (
     error_of,
     find_agreed_version,
     fits_no_request,
+    is_json,
     read_refusal,
     replies_to,
 )
@@ -561,6 +562,12 @@ async def read_events(response: ClientResponse, cursor: Cursor, max_frame: int) 
                 cursor.note(event)
                 if event.data:
                     yield event
+        for event in parser.feed(b"\n\n"):
+            # Some servers end a stream without the empty line that ends its last event. HTML drops what may be cut off
+            # then; a whole message cannot be.
+            if is_json(event.data):
+                cursor.note(event)
+                yield event
     except (ClientError, OSError):
         # The connection broke: complete events were yielded, the rest can only be resumed.
         return
