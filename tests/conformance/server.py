@@ -22,6 +22,7 @@ from working import add_working
 from antiphon import AudioContent, Context, EmbeddedResource, ImageContent, Server, TextContent, ToolError
 from antiphon.server import Cluster, PostgresCluster, RedisCluster, SqlTaskStore, TaskOptions
 from antiphon.server.features.tools import ServedTool
+from antiphon.types import Tool
 from antiphon.wire.content import ResourceContents
 
 
@@ -154,13 +155,21 @@ async def echo_arguments(arguments: dict[str, Any]) -> str:
 
 
 server.add_tool(
-    ServedTool.raw(
-        "json_schema_2020_12_tool", DIALECT_2020_12, echo_arguments, description="Has a schema of the 2020-12 dialect"
+    ServedTool.of_definition(
+        Tool(
+            name="json_schema_2020_12_tool",
+            input_schema=DIALECT_2020_12,
+            description="Has a schema of the 2020-12 dialect",
+        ),
+        echo_arguments,
     )
 )
 server.add_tool(
-    ServedTool.raw(
-        "test_x_mcp_header", REGION_HEADER, echo_arguments, description="Has an argument that is a header as well"
+    ServedTool.of_definition(
+        Tool(
+            name="test_x_mcp_header", input_schema=REGION_HEADER, description="Has an argument that is a header as well"
+        ),
+        echo_arguments,
     )
 )
 

@@ -57,7 +57,7 @@ def test_a_function_is_described_by_itself() -> None:
 def test_a_tool_may_have_another_name() -> None:
     """Or be one with a schema of its own."""
     named = ServedTool.from_function(double, name="twice")
-    raw = ServedTool.raw("thrice", {"type": "object"}, lambda arguments: 3)
+    raw = ServedTool.of_definition(Tool(name="thrice", input_schema={"type": "object"}), lambda arguments: 3)
     box = Toolbox([named, raw], None, 8)
     assert [one.name for one in box.definitions] == ["twice", "thrice"]
     assert box.runs

@@ -21,7 +21,7 @@ from antiphon.server.features.tools import ServedTool
 from antiphon.server.functions.arguments import ArgumentError
 from antiphon.wire.common import Icon
 from antiphon.wire.envelope import encode_value
-from antiphon.wire.tools import ToolAnnotations
+from antiphon.wire.tools import Tool, ToolAnnotations
 
 
 @dataclass
@@ -240,14 +240,16 @@ async def show(arguments: dict, ctx: Context) -> str:
 
 async def test_a_raw_tool_hands_over_a_dict():
     """Validated, and with the context if it wants it."""
-    tool = ServedTool.raw("shown", SCHEMA, show, description="Words.")
+    tool = ServedTool.of_definition(Tool(name="shown", input_schema=SCHEMA, description="Words."), show)
     assert tool.wants_context
     assert (await tool.call(b'{"a": 1}', "context")).text == "{'a': 1} context"
 
 
 def test_a_raw_tool_lists_its_schema_verbatim():
     """Keywords of 2020-12 included."""
-    definition = ServedTool.raw("shown", SCHEMA, show, title="T", output_schema={"type": "object"}).definition
+    definition = ServedTool.of_definition(
+        Tool(name="shown", input_schema=SCHEMA, title="T", output_schema={"type": "object"}), show
+    ).definition
     assert definition.input_schema == SCHEMA
     assert definition.output_schema == {"type": "object"}
     assert (definition.name, definition.title) == ("shown", "T")
@@ -266,12 +268,14 @@ def test_a_raw_tool_lists_its_schema_verbatim():
 async def test_a_raw_tool_refuses_what_does_not_fit(data, message):
     """Naming the argument."""
     with pytest.raises(ArgumentError, match=message):
-        await ServedTool.raw("shown", SCHEMA, show).call(data)
+        await ServedTool.of_definition(Tool(name="shown", input_schema=SCHEMA), show).call(data)
 
 
 async def test_a_raw_tool_structures_what_it_returns():
     """By the same rule as others."""
-    tool = ServedTool.raw("given", {"type": "object"}, lambda arguments: {"a": 1}, inline=True)
+    tool = ServedTool.of_definition(
+        Tool(name="given", input_schema={"type": "object"}), lambda arguments: {"a": 1}, inline=True
+    )
     result = await tool.call(b"")
     assert (result.text, encode_value(result.structured_content)) == ('{"a":1}', b'{"a":1}')
 
@@ -282,14 +286,14 @@ async def test_a_raw_tool_structures_what_it_returns():
         ({"type": "string"}, show, 'input schema must say "type": "object"'),
         ({}, show, 'input schema must say "type": "object"'),
         ({"type": "object", "$schema": "urn:own"}, show, "input schema: unknown JSON Schema dialect 'urn:own'"),
-        (SCHEMA, lambda: None, r"a raw tool's handler takes \(arguments\)"),
-        (SCHEMA, lambda a, b: None, r"a raw tool's handler takes \(arguments\)"),
+        (SCHEMA, lambda: None, r"a handler takes \(arguments\)"),
+        (SCHEMA, lambda a, b: None, r"a handler takes \(arguments\)"),
     ],
 )
 def test_a_raw_tool_that_cannot_work_is_refused(schema, handler, problem):
     """When it is made."""
     with pytest.raises(ConfigError, match=f'tool "shown" .*{problem}'):
-        ServedTool.raw("shown", schema, handler)
+        ServedTool.of_definition(Tool(name="shown", input_schema=schema), handler)
 
 
 def counted(work: Callable[[], object]) -> Counter[str]:
@@ -331,7 +335,11 @@ def test_definitions_are_counted_when_a_value_is_checked_and_not_before() -> Non
     async def handler(arguments: dict[str, object]) -> str: ...
 
     schema = {"type": "object", "properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}
-    calls = counted(lambda: [ServedTool.raw(f"t{number}", schema, handler) for number in range(100)])
+    calls = counted(
+        lambda: [
+            ServedTool.of_definition(Tool(name=f"t{number}", input_schema=schema), handler) for number in range(100)
+        ]
+    )
     assert calls["_compile_schema"] == 100
     assert not calls["total"]
     assert calls.total() <= 100 * 40

@@ -14,6 +14,7 @@ from antiphon import Context, Depends, Server, ToolError
 from antiphon.errors import ConfigError
 from antiphon.server import ServedTool
 from antiphon.testing import connected
+from antiphon.types import Tool
 from tests.support.cluster import cluster
 from tests.support.raw_client import text
 from tests.support.tasking import tasking
@@ -235,7 +236,7 @@ async def test_prompts_resources_completers_and_raw_tools_have_dependencies() ->
     def handle(arguments: dict[str, Any], name: Name) -> str:
         return f"{arguments} {name}"
 
-    server.tools.add("raw", ServedTool.raw("raw", {"type": "object"}, handle))
+    server.tools.add("raw", ServedTool.of_definition(Tool(name="raw", input_schema={"type": "object"}), handle))
     async with connected(server) as client:
         assert (await client.get_prompt("greet", {"who": "ann"})).messages[0].content.text == "ann by async"
         assert (await client.complete("greet", "who", "a")).completion.values == ["aasync"]

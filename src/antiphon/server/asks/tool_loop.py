@@ -73,7 +73,7 @@ class Toolbox:
         if self.runs and any(isinstance(tool, Tool) for tool in made):
             raise errors.ConfigError(
                 "tools= holds functions, which are run for the model, and definitions, which nobody can run: give only "
-                "functions (or antiphon.server.ServedTool.raw(...) with a handler), or only definitions and "
+                "functions (or antiphon.server.ServedTool.of_definition(...) with a handler), or only definitions and "
                 "use the tools yourself"
             )
         names = [tool.name for tool in made]

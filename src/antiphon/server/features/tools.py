@@ -32,7 +32,7 @@ from antiphon.server.functions.shape import simplify_schema
 from antiphon.server.functions.signature import Signature, read_docstring, read_signature
 from antiphon.wire import tools as wire
 from antiphon.wire.apps import ToolUser
-from antiphon.wire.common import CONFIRMS, Icon, Meta
+from antiphon.wire.common import CONFIRMS, Meta
 from antiphon.wire.elicitation import CONFIRM_FORM, shorten_value
 from antiphon.wire.tools import CallToolResult, ToolAnnotations
 
@@ -309,59 +309,6 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         )
 
     @classmethod
-    def raw(
-        cls,
-        name: str,
-        input_schema: Mapping[str, Any],
-        handler: Callable[..., Any],
-        *,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: ToolAnnotations | None = None,
-        icons: Sequence[Icon] | None = None,
-        meta: Meta | None = None,
-        output_schema: Mapping[str, Any] | None = None,
-        timeout: float | None = None,
-        requires: Requirement | None = None,
-        inline: bool = False,
-        lazy: bool = False,
-    ) -> ServedTool:
-        """Make a tool from a JSON Schema and a handler.
-
-        Args:
-            name: name of the tool.
-            input_schema: JSON Schema of the arguments (2020-12 unless it says otherwise), listed unchanged; arguments
-                are validated against it.
-            handler: ``(arguments)`` or ``(arguments, ctx: Context)``, plain or async; ``arguments`` is a plain
-                ``dict``.
-            title: name for people.
-            description: what the tool does, for models.
-            annotations: hints to clients, for example that the tool only reads.
-            icons: pictures that a client may show.
-            meta: the definition's ``_meta``.
-            output_schema: JSON Schema of the structured content, against which results are validated.
-            timeout: seconds for one call, not counting time spent waiting for the client's answers; no limit by
-                default.
-            requires: a client capability that the tool needs.
-            inline: run a handler that is not async on the event loop: only for one that never blocks.
-            lazy: compile the schemas at the first call instead of now.
-
-        Raises:
-            ConfigError: the name, a schema or the handler cannot be used.
-        """
-        definition = wire.Tool(
-            name=name,
-            title=title,
-            description=description,
-            input_schema=dict(input_schema),
-            output_schema=None if output_schema is None else dict(output_schema),
-            annotations=annotations,
-            icons=icons,
-            meta=meta,
-        )
-        return cls.of_definition(definition, handler, timeout=timeout, requires=requires, inline=inline, lazy=lazy)
-
-    @classmethod
     def of_definition(
         cls,
         definition: wire.Tool,
@@ -398,7 +345,7 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         signature = read_signature(handler, noun="tool", name=definition.name)
         name = _check_name(definition.name, signature.place)
         if len(signature.parameters) != 1:
-            raise ConfigError(f"{signature.place}: a raw tool's handler takes (arguments) or (arguments, ctx: Context)")
+            raise ConfigError(f"{signature.place}: a handler takes (arguments) or (arguments, ctx: Context)")
         [parameter] = signature.parameters
         given = definition.annotations
         read = given and checked_options.read_annotations(given, ToolAnnotations, signature.place)
