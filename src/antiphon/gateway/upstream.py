@@ -17,16 +17,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from antiphon import errors
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address, Command, Serves, Target, describe_location, locate_target
-from antiphon.errors import (
-    AntiphonError,
-    CallTimeout,
-    ConfigError,
-    ConnectionClosed,
-    MethodNotFound,
-    RemoteProtocolError,
-)
 from antiphon.gateway.offer import KINDS, HeldSkills, KeptOffer, Kind, UpstreamOffer, fetch_offer, list_changes
 from antiphon.gateway.relayed_asks import Answerers, During, LogsPassedOn, PassesOn
 from antiphon.gateway.terms import Full, GatewayTerms, ProcessPlace
@@ -54,7 +47,7 @@ _PACE = 1.0
 """Seconds between two listings of a server that reports changes all the time."""
 
 
-class UpstreamUnavailable(AntiphonError):
+class UpstreamUnavailable(errors.AntiphonError):
     """A server behind the gateway cannot be used now; the message names it, the reason, and the next attempt."""
 
 
@@ -88,7 +81,7 @@ class LogLevels:
         if spoken is None or spoken.modern or (self._level is not None and is_loud_enough(level, self._level)):
             return
         self._level = level
-        with suppress(MethodNotFound):
+        with suppress(errors.MethodNotFound):
             # A server that declares logging without this method costs nobody the call.
             await client.set_log_level(level)
 
@@ -235,7 +228,7 @@ class Upstream:
         """Its identity, as in ``origin.identity``; empty if its target cannot be used."""
         try:
             return identify_target(describe_location(locate_target(self.target)))
-        except ConfigError:
+        except errors.ConfigError:
             return ""
 
     def notify(self, method: str, params: Received) -> None:
@@ -281,14 +274,14 @@ class Upstream:
             if self._kept is not None:
                 await self._kept.keep(None)
 
-    def unusable(self, client: Client, error: BaseException) -> AntiphonError | None:
+    def unusable(self, client: Client, error: BaseException) -> errors.AntiphonError | None:
         """Note how a request has failed. Returns the error for the gateway's client, if the server is at fault."""
-        if isinstance(error, ConnectionClosed):
+        if isinstance(error, errors.ConnectionClosed):
             if self._run is not None and self._run.client is client:
                 self._note_failure(str(error))
                 self._end(self._run)
             return self._unavailable(f"it ended during the request: {error}")
-        if isinstance(error, RemoteProtocolError | CallTimeout):
+        if isinstance(error, errors.RemoteProtocolError | errors.CallTimeout):
             return UpstreamUnavailable(f"The server {self.name!r} gave no answer that can be used: {error}")
         return None
 
@@ -352,7 +345,7 @@ class Upstream:
                 await self._leave(run)
             if isinstance(error, TimeoutError):
                 error = TimeoutError(f"it did not open a session within {limit:g} s")
-            if not isinstance(error, (AntiphonError, OSError, TimeoutError)):
+            if not isinstance(error, (errors.AntiphonError, OSError, TimeoutError)):
                 raise
             if not isinstance(error, Full):
                 self._note_failure(str(error))
@@ -434,7 +427,7 @@ class Upstream:
                 await asyncio.sleep(_PACE)
                 # Only the subscription has ended, or the client has connected again: anything may have changed.
                 changed.update(KINDS)
-        except AntiphonError as error:
+        except errors.AntiphonError as error:
             log.debug("%s reports no more changes: %s", self.name, error)
         finally:
             subscribed.set()
@@ -447,7 +440,7 @@ class Upstream:
             changed.clear()
             try:
                 await self._take(await fetch_offer(run.client, self.offer, kinds))
-            except AntiphonError as error:
+            except errors.AntiphonError as error:
                 log.warning("%s: the changed lists cannot be fetched: %s", self.name, error)
             await asyncio.sleep(_PACE)
 
@@ -523,7 +516,7 @@ class Upstream:
         if run.following is not asyncio.current_task():
             await end_tasks(run.following)
         try:
-            with suppress(AntiphonError):
+            with suppress(errors.AntiphonError):
                 await run.client.close()
         finally:
             if self._run is None and self._starting is None:

@@ -25,17 +25,8 @@ from antiphon.errors import CallTimeout, PeerError, TemporarilyUnavailable
 from antiphon.protocol.call_record import CallRecord, make_stopped_error
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls import journal
 from antiphon.server.calls.call import CallAnswer, Handled, HandlerCall, read_reply
-from antiphon.server.calls.journal import (
-    MAX_JOURNAL,
-    Journal,
-    JournalEntry,
-    JournalPlace,
-    begin_lane,
-    beside_lanes,
-    digest_of,
-    lane_here,
-)
 from antiphon.server.calls.replayed_call import StoredCalls, recall_answer
 from antiphon.server.core import Core
 from antiphon.server.state.request_state import State
@@ -47,7 +38,7 @@ from antiphon.wire.methods import MethodSpec
 log = logging.getLogger("antiphon.server")
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(JournalEntry).decode
+_decode = msgspec.msgpack.Decoder(journal.JournalEntry).decode
 
 Bind = Callable[[], bytes]
 """Computes the digest that the records of a call are bound to."""
@@ -83,13 +74,13 @@ class RecordedCall(HandlerCall):
         self._stored = stored
         self._bind = bind
         self._bound_to = b""
-        self._places: Journal | None = None
+        self._places: journal.Journal | None = None
         """Only computes places; their entries are in the store."""
         self._is_kept = record.again or (handled.repeats and not handled.once)
         """Whether what it learns is recorded at once."""
         self._has_journal = False
         """Whether the store says that it has taken a step."""
-        self._before: list[tuple[JournalPlace, JournalEntry]] | None = []
+        self._before: list[tuple[journal.JournalPlace, journal.JournalEntry]] | None = []
         """What it has learnt before its first step; ``None`` if it cannot be recorded any more."""
         self._beginning = asyncio.Lock()
         """Held while its journal begins, so that steps which are taken at the same time are recorded, too."""
@@ -104,10 +95,10 @@ class RecordedCall(HandlerCall):
         return self._run
 
     @property
-    def _journal(self) -> Journal:
+    def _journal(self) -> journal.Journal:
         # Made when it is needed, since most handlers learn nothing.
         if self._places is None:
-            self._places = Journal()
+            self._places = journal.Journal()
         return self._places
 
     @property
@@ -118,14 +109,14 @@ class RecordedCall(HandlerCall):
 
     def begun(self) -> CoroutineType[Any, Any, Any]:
         """Return a coroutine that runs the handler of a new call; the current task must await it."""
-        begin_lane()
+        journal.begin_lane()
         return self.handled.body(self)
 
     async def serve(self) -> Any:
         """Run the handler. Raises ``InternalError`` if it began in a process that has died, and may not be repeated."""
-        begin_lane()
+        journal.begin_lane()
         if self._record.again:
-            with beside_lanes():
+            with journal.beside_lanes():
                 await self._take_over()
         return await self.handled.body(self)
 
@@ -143,9 +134,9 @@ class RecordedCall(HandlerCall):
         self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None
     ) -> CallAnswer:
         self.check_outside_steps(spec)
-        lane = "" if key is not None else lane_here() or ""
-        place = self._journal.place(lane, spec.name, digest_of(spec.name, params), key)
-        with beside_lanes():
+        lane = "" if key is not None else journal.lane_here() or ""
+        place = self._journal.place(lane, spec.name, journal.digest_of(spec.name, params), key)
+        with journal.beside_lanes():
             if self._record.again:
                 known = await self._known(spec, params, place)
                 if known is not None:
@@ -153,17 +144,19 @@ class RecordedCall(HandlerCall):
             try:
                 answer = await super()._send_ask(spec, params, key, timeout)
             except CallTimeout:
-                await self._note(place, JournalEntry("timeout", place.digest))
+                await self._note(place, journal.JournalEntry("timeout", place.digest))
                 raise
             except PeerError as error:
                 if error.remote:
                     said = ErrorObject(error.code, error.message, error.data)
-                    await self._note(place, JournalEntry("error", place.digest, encode_value(said)))
+                    await self._note(place, journal.JournalEntry("error", place.digest, encode_value(said)))
                 raise
-            await self._note(place, JournalEntry("answer", place.digest, bytes(answer.raw)))
+            await self._note(place, journal.JournalEntry("answer", place.digest, bytes(answer.raw)))
             return answer
 
-    async def _known(self, spec: MethodSpec, params: Wire | Raw, place: JournalPlace) -> JournalEntry | None:
+    async def _known(
+        self, spec: MethodSpec, params: Wire | Raw, place: journal.JournalPlace
+    ) -> journal.JournalEntry | None:
         """Return what another process learnt at a place, or the reply to the question that it asked there."""
         noted = await self._stored.find_noted_step(self, place.name)
         asked = self._record.asked(spec.name, encode_value(params))
@@ -178,21 +171,21 @@ class RecordedCall(HandlerCall):
             await self.send(notification_frame("notifications/cancelled", encode_value(gone)))
             return None
         if reply.error is not UNSET:
-            entry = JournalEntry("error", place.digest, encode_value(reply.error))
+            entry = journal.JournalEntry("error", place.digest, encode_value(reply.error))
         else:
             # Raises at the author's await if it cannot be read.
             read_reply(reply.result, spec)
-            entry = JournalEntry("answer", place.digest, bytes(reply.result))
+            entry = journal.JournalEntry("answer", place.digest, bytes(reply.result))
         await self._note(place, entry)
         return entry
 
-    async def _note(self, place: JournalPlace, entry: JournalEntry) -> None:
+    async def _note(self, place: journal.JournalPlace, entry: journal.JournalEntry) -> None:
         """Record what was learnt. If an answer cannot be recorded, a process that takes over asks again."""
         if not self._is_kept:
             if self._before is not None:
                 self._before.append((place, entry))
                 self._size += len(entry.value)
-                if self._size > MAX_JOURNAL:
+                if self._size > journal.MAX_JOURNAL:
                     self._before = None
             return
         try:
@@ -204,8 +197,8 @@ class RecordedCall(HandlerCall):
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
         """Run a step once, and go on when its result is recorded; a handler that runs again gets that result."""
-        place = self._journal.place(lane_here() or "", f"step/{name}", b"")
-        with beside_lanes():
+        place = self._journal.place(journal.lane_here() or "", f"step/{name}", b"")
+        with journal.beside_lanes():
             noted = await self._stored.find_noted_step(self, place.name) if self._record.again else None
             if noted is not None:
                 return _decode(noted).value
@@ -219,9 +212,9 @@ class RecordedCall(HandlerCall):
         value = await self.taken(name, work, f"{self.key.hex()}/{place.name}")
         if not is_recorded:
             return value
-        with beside_lanes():
+        with journal.beside_lanes():
             packed = await self._stored.note_effect(
-                self, place.name, _encode(JournalEntry("step", place.digest, value))
+                self, place.name, _encode(journal.JournalEntry("step", place.digest, value))
             )
         return _decode(packed).value
 

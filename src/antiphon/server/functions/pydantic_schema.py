@@ -20,14 +20,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Ty
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaSerializer, SchemaValidator
 
-from antiphon.server.functions.schema_gaps import (
-    NO_KEY,
-    NUMBER_KEY,
-    join_keys,
-    members_of_class,
-    parts_of,
-    write_whole_keys,
-)
+from antiphon.server.functions import schema_gaps
 
 _BOUNDS = (
     "gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "title", "description", "examples",
@@ -50,8 +43,8 @@ def with_bounds(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
         fields = [one for item in metadata for one in (_as_fields(item) if isinstance(item, msgspec.Meta) else [item])]
         changed = with_bounds(kind, inner)
         return annotation if changed is kind and fields == metadata else Annotated[changed, *fields]
-    members = members_of_class(annotation)
-    parts = tuple(members.values()) or parts_of(annotation)
+    members = schema_gaps.members_of_class(annotation)
+    parts = tuple(members.values()) or schema_gaps.parts_of(annotation)
     changed = [with_bounds(part, inner) for part in parts]
     if all(map(is_, changed, parts)):
         return annotation
@@ -201,7 +194,7 @@ class JsonSchemas(GenerateJsonSchema):
         written = super().dict_schema(schema)
         names = self._write_keys(self.generate_inner(schema.get("keys_schema", {"type": "any"})))
         if names is None and self.mode == "validation":
-            raise TypeError(NO_KEY)
+            raise TypeError(schema_gaps.NO_KEY)
         # Pydantic gives the values of other keys no schema where keys have a pattern, which allows any value there.
         for values in written.pop("patternProperties", {}).values():
             written["additionalProperties"] = values
@@ -213,7 +206,7 @@ class JsonSchemas(GenerateJsonSchema):
         node = self.resolve_ref_schema(node)
         kind, values = node.get("type"), node.get("enum", [node["const"]] if "const" in node else None)
         if "anyOf" in node:
-            return join_keys(map(self._write_keys, node["anyOf"]))
+            return schema_gaps.join_keys(map(self._write_keys, node["anyOf"]))
         if values is not None:
             # A key is read as the member of an enum, which has a title here, but not as a number of a ``Literal``.
             texts = [str(value) for value in values if isinstance(value, str) or "title" in node]
@@ -221,7 +214,9 @@ class JsonSchemas(GenerateJsonSchema):
         if kind in ("array", "object", "boolean", "null"):
             return None
         if kind == "number":
-            return NUMBER_KEY
+            return schema_gaps.NUMBER_KEY
         if kind == "integer":
-            return write_whole_keys(SimpleNamespace(**{name: node.get(key) for name, key in _LIMITS.items()}))
+            return schema_gaps.write_whole_keys(
+                SimpleNamespace(**{name: node.get(key) for name, key in _LIMITS.items()})
+            )
         return {key: value for key, value in node.items() if key not in ("type", "title")}

@@ -17,17 +17,9 @@ from yarl import URL
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.machine.asyncio_tasks import both_stopped, end_tasks
-from antiphon.transports.http.client import http_request
+from antiphon.transports.http.client import http_request, post
 from antiphon.transports.http.client.error_replies import REFUSING, Credentials, HttpFailure, Pause
 from antiphon.transports.http.client.message import OutgoingMessage, look_at, read_refusal
-from antiphon.transports.http.client.post import (
-    ClientLine,
-    Cursor,
-    Deliveries,
-    deliver_message,
-    find_surroundings,
-    read_events,
-)
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.wire.envelope import RequestId
 
@@ -46,9 +38,9 @@ class SseClientChannel(ClosedOnce, Receiving):
     def __init__(self, web: http_request.Web, max_frame: int) -> None:
         self._where = web.where
         # Nothing is posted through it before the stream has named the address.
-        self._line = ClientLine(web, max_frame=max_frame, on_gone=lambda: None)
+        self._line = post.ClientLine(web, max_frame=max_frame, on_gone=lambda: None)
         self._inbox = self._line.inbox
-        self._deliveries = Deliveries()
+        self._deliveries = post.Deliveries()
         self._reading: asyncio.Task[None] | None = None
         self._reason = ""
 
@@ -74,7 +66,7 @@ class SseClientChannel(ClosedOnce, Receiving):
         """
         target, sent = http_request.check_url(url), http_request.check_headers(headers or {})
         if trust_env:
-            target, proxy = await find_surroundings(target, proxy)
+            target, proxy = await post.find_surroundings(target, proxy)
         session = http_request.new_session(ssl=ssl, proxy=proxy, access=access)
         limit = asyncio.timeout(_ENDPOINT_TIMEOUT)
         opening = http_request.Web(target, session, sent, access=access, pause=lambda: both_stopped(pause, limit))
@@ -109,7 +101,7 @@ class SseClientChannel(ClosedOnce, Receiving):
     async def _read(self, response: ClientResponse, named: asyncio.Future[str]) -> None:
         reason = f"{self._where} ended its event stream"
         try:
-            async with aclosing(read_events(response, Cursor(), self._line.max_frame)) as arriving:
+            async with aclosing(post.read_events(response, post.Cursor(), self._line.max_frame)) as arriving:
                 async for event in arriving:
                     if event.event == "endpoint" and not named.done():
                         named.set_result(event.data.decode(errors="replace"))
@@ -134,7 +126,7 @@ class SseClientChannel(ClosedOnce, Receiving):
         if message.id is not None:
             self._deliveries.start(self._request(message, message.id, frame.data))
             return self._deliveries.full
-        task = self._deliveries.start(deliver_message(self._line, message, frame.data))
+        task = self._deliveries.start(post.deliver_message(self._line, message, frame.data))
         return asyncio.shield(task) if message.method == "notifications/initialized" else self._deliveries.full
 
     async def _request(self, message: OutgoingMessage, id: RequestId, data: bytes) -> None:
