@@ -34,6 +34,9 @@ class OAuth:
         issuer: the only authorization server to accept, and the one that ``client_id`` belongs to; by default the first
             that the server names.
         scopes: the scopes to request; by default those that the server names.
+        names_resource: whether requests name the server that the token is for (RFC 8707), as all revisions since
+            2025-06-18 demand; ``True`` by default. Some authorization servers refuse that, such as Microsoft Entra: a
+            token is then for whatever its scopes belong to.
         grant: how tokens are obtained; by default a person signs in with a browser.
         dpop: whether tokens are bound to a key of this client; by default (``None``) if the server requires it.
         redirect_uri: where the browser is redirected to, if that was registered beforehand, for example
@@ -57,6 +60,7 @@ class OAuth:
         client_metadata_url: str | None = None,
         issuer: str | None = None,
         scopes: Sequence[str] | None = None,
+        names_resource: bool = True,
         grant: Grant | None = None,
         dpop: bool | None = None,
         redirect_uri: str | None = None,
@@ -78,6 +82,7 @@ class OAuth:
         self.client_metadata_url = client_metadata_url
         self.issuer = issuer
         self.scopes = None if scopes is None else tuple(scopes)
+        self.names_resource = names_resource
         self.grant = grant
         self.dpop = dpop
         self.redirect_uri = redirect_uri

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal, cast
 from urllib.parse import parse_qs, urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from yarl import URL
 
 from antiphon.auth.boundary import check_address, show_address
@@ -47,6 +47,7 @@ async def sign_in(
 
     ``found`` is the authorization server of ``server``; ``before`` the login that has expired or lacks scopes.
     """
+    found = found if settings.names_resource else structs.replace(found, resource=None)
     moved = before is not None and before.metadata.issuer != found.server.issuer
     known = None if before is None or moved else before
     refreshable = settings.grant is None or settings.grant.needs_person

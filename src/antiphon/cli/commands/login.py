@@ -32,6 +32,7 @@ def command(
     client_id: str | None = None,
     client_metadata: str | None = None,
     scope: list[str] | None = None,
+    no_resource: bool = False,
     issuer: Issuer = None,
     redirect_uri: str | None = None,
     paste: bool = False,
@@ -49,6 +50,8 @@ def command(
             ANTIPHON_CLIENT_SECRET.
         --client-metadata URL: URL of a document that describes the client; the URL is then its client ID.
         --scope SCOPE: Ask for this scope, too; may be repeated.
+        --no-resource: Do not name the server in requests for tokens, for authorization servers that refuse that
+            (Microsoft Entra).
         --redirect-uri URL: The URL the browser returns to, as registered for the client.
         --paste: Print an address to open in a browser on any machine, and paste here the address at which it ends.
         --device: Show a code to enter on another device, such as a phone.
@@ -59,6 +62,7 @@ def command(
         client_metadata_url=client_metadata,
         issuer=issuer,
         scopes=scope,
+        names_resource=not no_resource,
         grant=Device(_show_device_page) if device else None,
         redirect_uri=redirect_uri,
         open_page=None if device else choose_page(paste=paste),
