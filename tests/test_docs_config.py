@@ -15,6 +15,7 @@ from antiphon.host.config.settings import (
     STANDARD,
     AccessTokens,
     Caps,
+    NoticeTarget,
     Notify,
     Reviewing,
     ServerBudget,
@@ -35,7 +36,7 @@ SECTIONS = {
     )
 }
 ROW = re.compile(r"^\| `(?P<key>\w+)` \| (?P<default>[^|]*) ?\|", re.MULTILINE)
-IN_OTHER_SECTIONS = {"caps", "budget", "rules", "results", "labels", "name", "sign_in"}
+IN_OTHER_SECTIONS = {"targets", "caps", "budget", "rules", "results", "labels", "name", "sign_in"}
 
 
 def keys(section: str) -> dict[str, str]:
@@ -52,6 +53,7 @@ def keys(section: str) -> dict[str, str]:
         ("[models.NAME]", Model),
         ("[servers.NAME]", ServerEntry),
         ("[notify]", Notify),
+        ("[[notify.targets]]", NoticeTarget),
         ("[review]", Reviewing),
         ("[review.sign_in]", SignIn),
         ("[auth]", AccessTokens),

@@ -282,8 +282,9 @@ def test_an_unknown_reviewer_is_refused():
 def test_a_queue_tells_of_arrivals_where_that_is_configured():
     """By the webhook that is written down."""
     store = MemoryStore()
-    assert queue_in(store, Notify())._notify is None
-    assert queue_in(store, Notify(webhook="https://example.com/hook"))._notify is not None
+    assert queue_in(store, Config())._notify is None
+    config = Config(notify=Notify(webhook="https://example.com/hook"))
+    assert queue_in(store, config)._notify is not None
 
 
 async def test_it_has_what_a_host_has(tmp_path: Path):

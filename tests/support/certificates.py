@@ -11,12 +11,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def write_certificate(folder, name="server", password=None):
-    """Make a certificate and its key; return the paths of both files."""
+def write_certificate(folder, name="server", password=None, also=()):
+    """Make a certificate and its key, also for the hosts in ``also``; return the paths of both files."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")), *map(x509.DNSName, also)]
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -115,9 +115,9 @@ def _choose_reviewer(store: Store | None, kept: Store, review: ReviewAt | None, 
     if review == "queue":
         if isinstance(kept, MemoryStore):
             raise ConfigError("--review queue needs a store that antiphon review can open: name a file with --store")
-        return queue_in(kept, config.notify)
+        return queue_in(kept, config)
     if store is not None and review is None and not terminal.available:
-        return queue_in(store, config.notify)
+        return queue_in(store, config)
     return terminal
 
 

@@ -6,7 +6,9 @@ Owns how settings become the parts of a ``Host``. ``config`` reads the file.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -16,18 +18,19 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.ask_limits import AskGate
 from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.config import load_config
-from antiphon.host.config.settings import Config, Notify, ServerEntry, ServerSettings
+from antiphon.host.config.settings import Config, ServerEntry, ServerSettings
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host, with_review
 from antiphon.host.models.models import Models, RetryPatience
 from antiphon.host.models.selection import make_chooser
 from antiphon.host.pipeline.case import Desk
 from antiphon.host.pipeline.tool_consent import EDIT_NOTE
 from antiphon.host.providers import Provider
-from antiphon.host.review.notify import Webhook
+from antiphon.host.review.notify import Notices, NoticeSender, PageLinks, ServiceNotices, Webhook
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Reviewer
 from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import Store, open_store
+from antiphon.machine.public_names import describe_install
 
 
 class ConfiguredHost(Host):
@@ -105,7 +108,7 @@ class ConfiguredHost(Host):
         await super().aclose()
         if isinstance(self.provider, Models):
             await self.provider.aclose()
-        if isinstance(self.reviewer, PageReviewer):
+        if isinstance(self.reviewer, PageReviewer | Queue):
             await self.reviewer.aclose()
         if self._closes_store:
             await self.store.aclose()
@@ -180,7 +183,7 @@ def _make_reviewer(name: str, store: Store, config: Config) -> Reviewer | Litera
         case "terminal":
             return "terminal"
         case "queue":
-            return queue_in(store, config.notify)
+            return queue_in(store, config)
         case "page":
             return page_over(store, config)
         case _:
@@ -189,13 +192,37 @@ def _make_reviewer(name: str, store: Store, config: Config) -> Reviewer | Litera
 
 def page_over(store: Store, config: Config) -> PageReviewer:
     """Make the review page over a store, which opens with the first question."""
-    return PageReviewer(store, config=config, notify=_make_webhook(config.notify))
+    return PageReviewer(store, config=config, notify=make_notices(store, config))
 
 
-def queue_in(store: Store, notify: Notify) -> Queue:
-    """Make the queue of a store, which sends notifications if that is configured."""
-    return Queue(store, notify=_make_webhook(notify))
+def queue_in(store: Store, config: Config) -> Queue:
+    """Make the queue of a store, which sends notices if that is configured."""
+    return Queue(store, notify=make_notices(store, config))
 
 
-def _make_webhook(notify: Notify) -> Webhook | None:
-    return None if notify.webhook is None else Webhook(notify.webhook)
+def make_notices(store: Store, config: Config, environ: Mapping[str, str] = os.environ) -> Notices | None:
+    """Make what is configured; ``None`` if nothing is.
+
+    Raises:
+        ConfigError: a variable is not set, packages are missing, or there are two pages.
+    """
+    notify, sign_in = config.notify, config.review.sign_in
+    links = PageLinks(store, notify.page if sign_in is None else sign_in.origin, signs_in=sign_in is not None)
+    if notify.page is not None and sign_in is not None:
+        raise ConfigError("[notify] page is for a page without [review.sign_in], which has its own url: remove it")
+    if notify.targets and find_spec("apprise") is None:
+        raise ConfigError(f"[[notify.targets]] needs more packages: {describe_install('notices')}")
+    senders: list[NoticeSender] = [] if notify.webhook is None else [Webhook(notify.webhook)]
+    for number, target in enumerate(notify.targets, 1):
+        name = f"[[notify.targets]] {number}"
+        senders.append(ServiceNotices(target, _fill_in(target.url, name, environ), store, name, links))
+    return Notices(senders) if senders else None
+
+
+def _fill_in(url: str, name: str, environ: Mapping[str, str]) -> str:
+    def read(found: re.Match[str]) -> str:
+        if found[1] not in environ:
+            raise ConfigError(f"{name}: url: the environment variable {found[1]} is not set")
+        return environ[found[1]]
+
+    return re.sub(r"\$\{(\w+)\}", read, url)

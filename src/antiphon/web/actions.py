@@ -89,6 +89,8 @@ async def decide_question(site: Site, request: Request) -> Response:
         decision = _make_decision(found, action, form, site.clock())
     if not _is_refusal(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
         raise decisions.InvalidInput("problem.soon")
+    if not site.may_decide(request, decision):
+        return site.problem(request, 403, "barred.link")
     made, also = {found.id: decision}, await _find_also(site, found, decision, form)
     if isinstance(decision, review.Approve) and also:
         made = {**approve_covered(found, decision, also)}

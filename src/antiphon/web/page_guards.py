@@ -6,6 +6,8 @@ another one.
 Cookies do not distinguish ports: a cookie set by one port of a host is sent to all its ports. So the session's cookie
 belongs to a host name that nobody can guess (``<random>.localhost``, which browsers resolve to this machine). Under any
 other name of the page no cookie counts, and its script sends the session in a header (see ``static/session.js``).
+
+Links of notices lead to a name of their own, where no other session counts. Each opens a session for one question.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import re
 import time
 from collections.abc import Callable, Collection
 from secrets import token_urlsafe
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
@@ -27,6 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.host.checks.people import Person
 from antiphon.host.config.settings import SignIn
+from antiphon.host.review.notify import digest_link
 from antiphon.host.store.base import BrowserRow, Store
 from antiphon.web.page_texts import choose_language, load_texts
 
@@ -66,6 +69,13 @@ _PATH = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,500}")
 _READING = ("GET", "HEAD")
 _PUBLIC = ("/open", "/alive", "/sign-in", CALLBACK, SIGNED_OUT)
 _SESSION, _FORM, _PLAIN, _FIRST = "antiphon.session", "antiphon.form", "antiphon.plain", "antiphon.first"
+_LINKED = "antiphon.linked"
+LINK = "/link"
+"""The path of the links in notices."""
+LINK_COOKIE = "antiphon-link"
+"""Name of the cookie of a session that a link has opened."""
+LINK_SESSION_AGE = 3600.0
+"""Seconds for which a link's session lasts, from when the link was followed."""
 
 MAX_SIGNED_IN = 1_000
 """Most browsers in which people are signed in; the oldest session is dropped first."""
@@ -85,7 +95,8 @@ class Guards:
     def __init__(self, app: ASGIApp, access: PageAccess, *, named: str, plain: Collection[str]) -> None:
         """Wrap the page.
 
-        ``named`` is its own ``Host``, with the port; ``plain`` are the other names that lead to it.
+        ``named`` is its own ``Host``, with the port; ``plain`` are the other names that lead to it, besides that of
+        links.
         """
         self._app = app
         self._access = access
@@ -97,7 +108,8 @@ class Guards:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
-        scope[_PLAIN] = request.headers.get("host", "").lower() in self._plain
+        host = request.headers.get("host", "").lower()
+        scope[_PLAIN], scope[_LINKED] = host in self._plain, host == self._access.linked
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -121,7 +133,7 @@ class Guards:
         if request.method not in (*_READING, "POST"):
             return _plain_text(405, "Method not allowed")
         hosts = request.headers.getlist("host")
-        if len(hosts) != 1 or hosts[0].lower() not in self._plain | {self._named}:
+        if len(hosts) != 1 or hosts[0].lower() not in self._plain | {self._named, self._access.linked}:
             # A foreign name that resolves to this machine: DNS rebinding.
             return _plain_text(403, "This page is served on this machine only, under its own name")
         if not _from_here(request.headers, hosts[0].lower(), reading=request.method in _READING):
@@ -130,6 +142,8 @@ class Guards:
 
     async def _unwelcome(self, request: Request) -> Response | None:
         """Check the session, and that a change was sent by one of our pages."""
+        if is_linked(request):
+            return await self._keep_to_link(request)
         plain = is_plain(request)
         named = request.cookies.get(self._access.cookie)
         session = self._access.session(request.headers.get(HEADER) if plain else named)
@@ -151,6 +165,26 @@ class Guards:
             words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
             return _plain_text(401, words("denied.session"))
         return None if request.method in _READING else await _read_form(request) or _refuse_unsigned(request, session)
+
+    async def _keep_to_link(self, request: Request) -> Response | None:
+        """Let a link's session see and decide its question, and nothing else."""
+        session = self._access.linked_session(request.cookies.get(self._access.link_cookie))
+        request.scope[_SESSION] = session
+        path, reads = request.url.path, request.method in _READING
+        if path == LINK or (reads and path.startswith("/static/")):
+            return None if reads else await _read_form(request)
+        if session is None:
+            words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
+            return _plain_text(401, words("denied.link"))
+        own = f"/review/{session.only}"
+        is_own = path == own or path.startswith(f"{own}/")
+        if reads:
+            # Such as the queue, to which a page leads after a decision.
+            return None if is_own else RedirectResponse(f"{own}?{request.url.query}", 303)
+        refusal = await _read_form(request) or _refuse_unsigned(request, session)
+        if refusal is None and path == "/undo":
+            is_own = all(value.startswith(f"{session.only} ") for name, value in form_of(request) if name == "of")
+        return refusal if refusal or is_own else _plain_text(403, "This link is for another question")
 
 
 def _from_here(headers: Headers, host: str, *, reading: bool) -> bool:
@@ -227,6 +261,11 @@ def check_path(then: str) -> str:
     return then if _PATH.fullmatch(then) else "/"
 
 
+def is_linked(request: Request) -> bool:
+    """Return whether the page was requested by the name to which links of notices lead."""
+    return request.scope[_LINKED]
+
+
 def _plain_text(status: int, text: str) -> Response:
     return PlainTextResponse(f"{text}\n", status)
 
@@ -250,6 +289,8 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
     """Kept by the browser; everything a session proves is derived from it, and nothing of it is in the store."""
     signed_in: SignedInPerson | None = None
     """Who has signed in; ``None`` if whoever has the address may decide."""
+    only: str | None = None
+    """Id of the one question that it may see and decide; ``None`` for all. A link of a notice has opened it."""
 
     @property
     def person(self) -> Person | None:
@@ -298,14 +339,22 @@ class PageAccess:
         page: str,
         *,
         settings: SignIn | None = None,
+        linked: str | None = None,
         clock: Callable[[], float] = time.time,
         random: Callable[[], str] = lambda: token_urlsafe(32),
     ) -> None:
         """Prepare an empty table. ``page`` is its name in the store. ``random`` makes secrets of 256 bits.
 
-        With ``settings`` only people who have signed in get sessions; these end with this process.
+        With ``settings`` only people who have signed in get sessions; these end with this process. ``linked``: the
+        address to which links of notices lead; their sessions end with this process, too.
         """
         self.settings = settings
+        parts = urlsplit(linked or "")
+        self.linked = parts.netloc.lower() or None
+        """The ``Host`` of the address to which links lead."""
+        self.has_safe_links = parts.scheme == "https"
+        self.link_cookie = f"__Host-{LINK_COOKIE}" if self.has_safe_links else LINK_COOKIE
+        self._linked: dict[str, tuple[BrowserSession, float]] = {}
         self.is_encrypted = settings is not None and settings.url.startswith("https:")
         # With this prefix browsers take it only from this very host, encrypted, and send it nowhere else.
         self.cookie = f"__Host-{COOKIE}" if self.is_encrypted else COOKIE
@@ -371,6 +420,23 @@ class PageAccess:
         for digest in (*mine[:-MAX_EACH], *list(self._people)[:-MAX_SIGNED_IN]):
             self._forget(digest)
         return secret
+
+    async def follow_link(self, secret: str) -> BrowserSession | None:
+        """Exchange the secret of a link for a session; ``None`` if it was used, has ended, or is of another page."""
+        id = await self._store.take_link(digest_link(self.linked or "", secret))
+        if id is None:
+            return None
+        self._count += 1
+        session = BrowserSession(number=self._count, secret=self._random(), only=id)
+        self._linked[_compute_digest(session.secret)] = session, self.clock() + LINK_SESSION_AGE
+        while len(self._linked) > MAX_SESSIONS:
+            del self._linked[next(iter(self._linked))]
+        return session
+
+    def linked_session(self, secret: str | None) -> BrowserSession | None:
+        """Return the session that a link has opened; ``None`` if there is none, or it has ended."""
+        session, until = self._linked.get(_compute_digest(secret or ""), (None, 0.0))
+        return session if until > self.clock() else None
 
     def end(self, secret: str) -> None:
         """End a session."""

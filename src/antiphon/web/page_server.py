@@ -47,7 +47,7 @@ from antiphon.machine.loopback import LOOPBACK, is_loopback
 from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits
 from antiphon.transports.http.server.shutdown import serve_embedded
 from antiphon.web import actions, record_pages, sign_in_routes, views
-from antiphon.web.page_guards import COOKIE, Guards, PageAccess, form_of, is_plain, let_in, session_of
+from antiphon.web.page_guards import COOKIE, LINK, Guards, PageAccess, form_of, is_linked, is_plain, let_in, session_of
 from antiphon.web.render import JOINED, JOINED_AT, STATIC, load_first_view
 from antiphon.web.sign_in_routes import leading_to
 from antiphon.web.site import Site
@@ -133,12 +133,14 @@ class ReviewPage:
         configured models and servers.
         """
         settings = None if config is None else config.review.sign_in
-        self.access = PageAccess(store, name, settings=settings, clock=clock)
+        linked = None if config is None or settings is not None else config.notify.page
+        self.access = PageAccess(store, name, settings=settings, linked=linked, clock=clock)
         self.site = Site(store, self.access, config=config, undo=undo, asker=asker, servers=servers, clock=clock)
         routes = [
             Route("/open", self._open, methods=["GET"]),
             Route("/open", self._let_in, methods=["POST"]),
             Route("/alive", self._alive, methods=["GET"]),
+            *([] if linked is None else [Route(LINK, self._follow_link, methods=["GET", "POST"])]),
             *(Route(path, partial(self._show_view, view), methods=["GET"]) for path, view in _LOOKING.items()),
             *(Route(path, partial(self._carry_out, path, view), methods=["POST"]) for path, view in _DOING.items()),
             Mount(JOINED_AT, routes=[Route("/{name}", _send_joined, methods=["GET"])]),
@@ -200,6 +202,23 @@ class ReviewPage:
         if secret is None:
             return JSONResponse({"problem": self.site.texts(request)("denied.token")}, 403)
         return JSONResponse({"session": secret})
+
+    async def _follow_link(self, request: Request) -> Response:
+        """Show a button for the link of a notice, which programs open to preview it; the button uses it up."""
+        if not is_linked(request):
+            return PlainTextResponse("Not found\n", 404)
+        if request.method != "POST":
+            secret = request.query_params.get("secret", "")
+            return self.site.plain_html(request, "entrance/link.html", secret=secret)
+        secret = next((value for name, value in form_of(request) if name == "secret"), "")
+        session = await self.access.follow_link(secret)
+        if session is None:
+            return PlainTextResponse(f"{self.site.texts(request)('denied.link')}\n", 403)
+        response = RedirectResponse(f"/review/{session.only}", 303)
+        response.set_cookie(
+            self.access.link_cookie, session.secret, httponly=True, samesite="strict", secure=self.access.has_safe_links
+        )
+        return response
 
     async def _alive(self, request: Request) -> Response:
         """Prove to a tab that this is its page and not another program on the port, before the tab sends anything."""

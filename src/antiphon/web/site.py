@@ -29,12 +29,13 @@ from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.own_request import Asker, Offer, OwnAnswer
 from antiphon.host.pipeline.growth import Watching
 from antiphon.host.review import summary
+from antiphon.host.review.deciders import reaches_further
 from antiphon.host.review.decisions import InvalidInput, describe_rule
 from antiphon.host.review.definitions import Digests, Servers
 from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.history import Bound, find_tightest_budget
 from antiphon.host.review.keymap import describe_key, keys_as_set, print_key_name
-from antiphon.host.review.question import Question
+from antiphon.host.review.question import AnyDecision, Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import most_of, name_of
 from antiphon.host.review.summary import first_words, outcome_text, who_of
@@ -171,7 +172,14 @@ class Site:
 
     def by(self, request: Request) -> Decider:
         """Return who decides: who has signed in, or a name that proves nothing."""
-        return _let_in(request).person or self.named(request) or f"page {_let_in(request).number}"
+        session = _let_in(request)
+        if session.only is not None:
+            return f"link {session.number}"
+        return session.person or self.named(request) or f"page {session.number}"
+
+    def may_decide(self, request: Request, decision: AnyDecision) -> bool:
+        """Return whether a decision is about no more than the session may decide: a link's session has one question."""
+        return _let_in(request).only is None or not reaches_further(decision)
 
     def too_soon(self, request: Request, subject: str, stamp: str) -> bool:
         """Tell whether a decision came before anybody can have read the request."""
@@ -265,9 +273,10 @@ class Site:
         words, (letters, chosen) = self.texts(request), self.find_chosen_keys(request)
         session = session_of(request)
         person = None if session is None else session.person
+        is_linked = session is not None and session.only is not None
 
         def may(role: Role) -> bool:
-            return person is None or person.has_role(role)
+            return role != "admin" if is_linked else person is None or person.has_role(role)
 
         keys = keys_as_set("page", chosen, letters=letters)
 
@@ -284,6 +293,7 @@ class Site:
             "base": str(request.base_url),
             "sifting": Sifting.of(request.query_params),
             "plain": is_plain(request),
+            "linked": is_linked,
             "configured": self.config is not None,
             "has_servers": self.servers is not None,
             "keymap": [(key, [print_key_name(name) for name in key.keys], describe_key(key, words)) for key in keys],

@@ -136,6 +136,10 @@ async def _collect_question(site: Site, request: Request, found: Question) -> di
         return {name: [value for other, value in mine if other == name] for name, _ in mine} or None
 
     covered: dict[str, list[Question]] = {}
+    session = session_of(request)
+    only = None if session is None else session.only
+    if shown is not None and only is not None:
+        shown = structs.replace(shown, scopes=(), choices=shown.choices - {"grant"})
     if shown is not None and "grant" in shown.choices:
         pending = [each for each in await site.pending() if each.identity == found.identity][:_COVERED]
         covered = {scope: find_covered(found, scope, pending) for scope in shown.scopes}
@@ -148,7 +152,7 @@ async def _collect_question(site: Site, request: Request, found: Question) -> di
         "take": "take" in request.query_params,
         "covered": covered,
         "barred": _find_bar(site, request, found),
-        "decided": [row for row in of_server.rows if row.ending != "open"][:_LAST],
+        "decided": [row for row in of_server.rows if row.ending != "open" and only is None][:_LAST],
     }
 
 

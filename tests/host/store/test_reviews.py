@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,6 +22,22 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 def browser(number: int, page: str = "one") -> BrowserRow:
     """Make a browser."""
     return BrowserRow(digest=f"{page}-{number}", page=page, number=number, opened=float(number))
+
+
+async def test_a_link_is_taken_once_and_before_it_ends(store: Store):
+    """Of several that take it at the same moment, one gets it."""
+    for digest, until in (("one", 4e9), ("ended", 1.0)):
+        await store.keep_link(digest, "12ab", until, most=5)
+    taken = await asyncio.gather(*(store.take_link("one") for _ in range(5)))
+    assert [review for review in taken if review is not None] == ["12ab"]
+    assert [await store.take_link(digest) for digest in ("one", "ended", "other")] == [None] * 3
+
+
+async def test_the_links_that_end_first_go_first(store: Store):
+    """As many are kept as were asked for."""
+    for number in (3, 1, 2):
+        await store.keep_link(str(number), "12ab", 4e9 + number, most=2)
+    assert [await store.take_link(digest) is not None for digest in ("1", "2", "3")] == [False, True, True]
 
 
 async def test_the_page_that_was_served_last_comes_first(store: Store):

@@ -24,6 +24,7 @@ from antiphon.host.checks.people import Role, check_name
 from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.model_catalogue import Model, ModelCatalogue
+from antiphon.host.review.notify import NoticeTarget
 from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import MAX_REASON, MAX_UNDO
 from antiphon.identity import command_of, launch_of
@@ -36,6 +37,8 @@ ReviewResponse = Literal["never", "flagged", "always"]
 
 MAX_REASONS = 20
 """Most suggested reasons; a longer list is not usable."""
+MAX_TARGETS = 20
+"""Most services that are told of questions: each notice starts a process for each of them."""
 _REVIEWS: tuple[Review, ...] = ("never", "ask", "refuse")
 _RESPONSES: tuple[ReviewResponse, ...] = ("never", "flagged", "always")
 
@@ -167,14 +170,27 @@ def _examine_launch(argv: tuple[str, ...], env: tuple[tuple[str, str], ...], cwd
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How a person is notified that a question waits; the notice never contains the question."""
+    """How people are notified that a question waits. Only ``targets`` may learn what is asked."""
 
     bell: bool = True
     """Ring the bell of the terminal that serves the page or watches the queue."""
     webhook: str | None = None
     """URL to which the host posts a notice when it puts a question in the store."""
+    targets: Annotated[tuple[NoticeTarget, ...], msgspec.Meta(max_length=MAX_TARGETS)] = ()
+    """Services that tell people where they are: Slack, Telegram, e-mail, ntfy and others; needs
+    ``antiphon[notices]``."""
+
+    page: str | None = None
+    """The address of a review page on which nobody signs in, for browsers, without a path: that of a proxy in front of
+    it, ``https://review.example.org``; http only under ``.localhost``. Notices to ``targets`` then have links to it,
+    each for one question. Where people sign in, links lead to the ``url`` of ``[review.sign_in]``."""
 
     def __post_init__(self) -> None:
+        parts = urlsplit(self.page or "https://none.example")
+        # Browsers send the cookies of 127.0.0.1 to every program of this machine.
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and (parts.hostname or "").endswith(".localhost"))
+        if not parts.hostname or not is_safe or parts[2:] not in (("", "", ""), ("/", "", "")):
+            raise ValueError("page is an https address without a path; http only under .localhost")
         if self.webhook is not None and not self.webhook.startswith(("https://", "http://")):
             raise ValueError("webhook is a URL: https://...")
 

@@ -70,6 +70,13 @@ def _outlives_call(decision: AnyDecision) -> bool:
     return isinstance(decision, review.Deny) and decision.reach == "server"
 
 
+def reaches_further(decision: AnyDecision) -> bool:
+    """Return whether a decision is about more than the one question that is decided."""
+    if isinstance(decision, review.Approve):
+        return decision.scope != "once" or decision.labels is not None
+    return isinstance(decision, review.Deny) and decision.reach != "once"
+
+
 def check_undo(by: Decider | None, decided_by: str | None) -> None:
     """Check that somebody may take a decision back: only their own, or as an admin any.
 

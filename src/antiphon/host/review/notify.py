@@ -1,25 +1,64 @@
-"""Notification that a question waits, by a webhook. It contains neither the question nor who asks.
+"""Notices that a question waits: by a webhook, which never learns the question, and by services that may.
 
-Owns the content, and that failures have no effect: one request at a time, at most one more is queued, and nothing waits
-for it. The user's configuration has the address.
+Owns their content, and that failures have no effect: each address has one request at a time, at most one more is
+queued, and nothing waits for it. The user's configuration has the addresses. Apprise speaks to the services, in a
+process of its own for each notice (``apprise_process``).
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import re
+import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from secrets import token_urlsafe
+from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
-from antiphon.host.store.base import ReviewKind
+from antiphon.errors import TooCostly
+from antiphon.host.checks.people import Demands, check_name
+from antiphon.host.checks.risk import mask_to_json
+from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.apprise_process import DELIVERED, UNKNOWN
+from antiphon.host.review.question import AnyItem, Question, question_of
+from antiphon.host.review.review import ReviewItem, ToolItem
+from antiphon.host.review.summary import (
+    Texts,
+    cut_name,
+    first_words,
+    headline_of,
+    load_texts,
+    terminal_language,
+    who_of,
+)
+from antiphon.host.store.base import ReviewKind, Store
 
 NOTICE_TIMEOUT = 5.0
 """Seconds a webhook has to answer; nothing waits for it."""
 MIN_PAUSE = 2.0
-"""Least seconds between two notices; questions in between are reported together."""
+"""Least seconds between two notices of a webhook; questions in between are reported together."""
+SERVICE_TIMEOUT = 30.0
+"""Seconds for a notice to a service, with the start of its process: beyond that the process is killed."""
+SERVICE_PAUSE = 20.0
+"""Least seconds between two notices to one service: a server that asks all the time rings a phone three times a
+minute."""
+MAX_LISTED = 3
+"""Most questions that one notice describes: the latest; it counts the others. Some services take 4,096 bytes."""
+MAX_TEXT = 900
+"""Most characters of what is asked in one notice, for all its questions together; the rest is counted."""
+LINK_AGE = 24 * 3600.0
+"""Seconds for which the link of a notice can be followed, once."""
+MAX_LINKS = 1_000
+"""Most links of notices that nobody has followed yet; those that end first are deleted."""
+_LINKS = re.compile(r"[<@]|/(?=/)|(?<=\w)[.\u3002\uff0e\uff61](?=[^\W\d])")
+"""What makes a link or a mention of somebody else's words, in a chat or in mail."""
 
 _WORDS: Mapping[ReviewKind, str] = {
     "request": "a server asks for a completion",
@@ -45,31 +84,87 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """Number of questions since the last notice."""
 
 
-class Webhook:
-    """Sends a notice to an address when questions come. Call it for each question; it returns at once."""
+class NoticeTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A service that tells people that a question waits: one ``[[notify.targets]]`` table."""
+
+    url: str
+    """Its address, as Apprise writes them; ``${NAME}`` stands for an environment variable, such as a token."""
+    show: Literal["nothing", "tool", "all"] = "nothing"
+    """What it learns: that a question waits; also the names of server and tool; or also what is asked, with secrets
+    masked."""
+    to: tuple[str, ...] = ()
+    """Whom it reaches, as rules name them in ``to``: it then tells only of questions that rules leave to these people.
+    By default it tells of every question."""
+
+    def __post_init__(self) -> None:
+        if not re.match(r"[a-z][a-z0-9+.-]*://|\$\{", self.url, re.IGNORECASE):
+            raise ValueError("url is an address as Apprise writes them: ntfy://..., slack://..., mailto://...")
+        for name in self.to:
+            check_name(name)
+
+
+class PageLinks:
+    """Makes the links of notices. Where people sign in, a link is the question's address, and lets nobody in."""
 
     def __init__(
-        self,
-        url: str,
-        *,
-        send: Callable[[str, bytes], Awaitable[None]] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, store: Store, page: str | None, *, signs_in: bool, clock: Callable[[], float] = time.time
     ) -> None:
-        """Name the address. ``send`` posts a body to it, and raises if that fails; by default over HTTP."""
-        self._url = url
-        self._send = send or post_json
+        self._signs_in = signs_in
+        self._page = (page or "").rstrip("/")
+        self._store = store
         self._clock = clock
-        self._waiting: list[tuple[ReviewKind, str]] = []
+
+    async def make(self, id: str) -> str:
+        """Return a new link to a question; empty if the page's address is not known."""
+        if self._signs_in or not self._page:
+            return f"{self._page}/review/{id}" if self._page else ""
+        secret = token_urlsafe(32)
+        digest = digest_link(urlsplit(self._page).netloc, secret)
+        await self._store.keep_link(digest, id, self._clock() + LINK_AGE, most=MAX_LINKS)
+        return f"{self._page}/link?secret={secret}"
+
+
+def digest_link(page: str, secret: str) -> str:
+    """Return the digest under which a link is kept. ``page``: its host, so that no other page takes the secret."""
+    return hashlib.sha256(f"{page.lower()} {secret}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class NotDelivered(Exception):
+    """A notice could not be sent; the message is ours, and names no address."""
+
+
+class NoticeSender:
+    """Sends notices to one address in the background. Call it for each question; it returns at once."""
+
+    def __init__(self, name: str, pause: float, timeout: float, clock: Callable[[], float]) -> None:
+        """Name the address as the log may know it. ``pause``: least seconds between two notices."""
+        self.name = name
+        self._pause = pause
+        self._timeout = timeout
+        self._clock = clock
+        self._waiting: deque[tuple[ReviewKind, str]] = deque(maxlen=MAX_LISTED)
         self._count = 0
-        self._last = -MIN_PAUSE
+        self._last = -pause
+        self._has_failed = False
+        """Whether the last notice could not be sent, so that this is logged only once."""
         self._task: asyncio.Task[None] | None = None
 
-    def __call__(self, kind: ReviewKind, id: str) -> None:
+    def __call__(self, kind: ReviewKind, id: str, item: AnyItem | None = None) -> None:
         """Note that a question has come; needs a running event loop."""
-        self._waiting[:] = [(kind, id)]
+        if item is not None and not self.concerns(item):
+            return
+        self._waiting.append((kind, id))
         self._count += 1
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._send_notices())
+
+    def concerns(self, item: AnyItem) -> bool:
+        """Return whether this address is told of a question."""
+        return True
+
+    async def tell(self, latest: Sequence[tuple[ReviewKind, str]], count: int) -> None:
+        """Send one notice. ``latest``: kinds and ids of the latest of ``count`` questions, oldest first."""
+        raise NotImplementedError
 
     async def aclose(self) -> None:
         """Cancel what was not sent yet."""
@@ -81,19 +176,177 @@ class Webhook:
 
     async def _send_notices(self) -> None:
         while self._waiting:
-            await asyncio.sleep(max(0.0, self._last + MIN_PAUSE - self._clock()))
-            [(kind, id)], count = self._waiting, self._count
+            await asyncio.sleep(max(0.0, self._last + self._pause - self._clock()))
+            latest, count = [*self._waiting], self._count
             self._waiting.clear()
             self._count = 0
-            more = f" ({count} questions)" if count > 1 else ""
-            notice = Notice(text=f"Antiphon: {_WORDS[kind]}{more}", kind=kind, id=id, count=count)
             self._last = self._clock()
             try:
-                async with asyncio.timeout(NOTICE_TIMEOUT):
-                    await self._send(self._url, msgspec.json.encode(notice))
+                async with asyncio.timeout(self._timeout):
+                    await self.tell(latest, count)
+                self._has_failed = False
             except Exception as error:
                 # The address may contain a secret, and so may an error that quotes it: neither is logged.
-                _log.warning("the webhook of [notify] failed: %s", type(error).__name__)
+                if not self._has_failed:
+                    said = str(error) if isinstance(error, NotDelivered) else type(error).__name__
+                    _log.warning("%s failed: %s", self.name, said)
+                self._has_failed = True
+
+
+class Webhook(NoticeSender):
+    """Posts to an address that questions wait, and nothing else about them."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        send: Callable[[str, bytes], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Name the address. ``send`` posts a body to it, and raises if that fails; by default over HTTP."""
+        super().__init__("the webhook of [notify]", MIN_PAUSE, NOTICE_TIMEOUT, clock)
+        self._url = url
+        self._send = send or post_json
+
+    async def tell(self, latest: Sequence[tuple[ReviewKind, str]], count: int) -> None:
+        """See ``NoticeSender.tell``."""
+        kind, id = latest[-1]
+        more = f" ({count} questions)" if count > 1 else ""
+        notice = Notice(text=f"Antiphon: {_WORDS[kind]}{more}", kind=kind, id=id, count=count)
+        await self._send(self._url, msgspec.json.encode(notice))
+
+
+class ServiceNotices(NoticeSender):
+    """Sends notices to one service: Slack, Telegram, e-mail, ntfy, or any other that Apprise knows."""
+
+    def __init__(self, target: NoticeTarget, url: str, store: Store, name: str, links: PageLinks | None = None) -> None:
+        """Name the service. ``url``: its address with all secrets; ``links`` leads to the questions in ``store``."""
+        super().__init__(name, SERVICE_PAUSE, SERVICE_TIMEOUT, time.monotonic)
+        self._target = target
+        self._url = url
+        self._store = store
+        self._links = links
+        self._texts = load_texts(terminal_language(None))
+
+    def concerns(self, item: AnyItem) -> bool:
+        """See ``NoticeSender.concerns``."""
+        demands = item.demands if isinstance(item, ToolItem) else Demands()
+        to = {*self._target.to, "*"}
+        return not self._target.to or (bool(demands.to) and all(not to.isdisjoint(names) for names in demands.to))
+
+    async def tell(self, latest: Sequence[tuple[ReviewKind, str]], count: int) -> None:
+        """See ``NoticeSender.tell``. What was decided in the meantime is left out."""
+        rows = [await self._store.review(id) for _, id in latest]
+        waiting = [question_of(row) for row in rows if row is not None and row.state == "pending" and not row.held]
+        count -= len(latest) - len(waiting)
+        if not waiting:
+            return
+        words = self._texts
+        parts = [words("notice.one") if count == 1 else words("notice.several", n=count)]
+        for each in reversed(waiting):
+            parts.append(await self._describe(each, MAX_TEXT // len(waiting)))
+            parts.append("" if self._links is None else await self._links.make(each.id))
+        if (more := count - len(waiting)) > 0 and self._target.show != "nothing":
+            parts.append(words("notice.more", n=more))
+        await self.send_text("\n".join(filter(None, parts)))
+
+    async def send_text(self, text: str) -> None:
+        """Send a text, at once; raise ``NotDelivered`` if the service did not take it in time."""
+        try:
+            async with asyncio.timeout(SERVICE_TIMEOUT):
+                await send_by_apprise(self._url, "Antiphon", text)
+        except TimeoutError:
+            raise NotDelivered(f"it takes more than {SERVICE_TIMEOUT:g} s") from None
+
+    async def _describe(self, question: Question, most: int) -> str:
+        item, words = question.item, self._texts
+        if item is None or self._target.show == "nothing":
+            return ""
+        who = who_of(item.origin)
+        subject = item.params.name if isinstance(item, ToolItem) else who.subject
+        if self._target.show == "tool":
+            return f"{inert_line(who.name)} · {separate_links(cut_name(subject)) or words(who.without_call)}"
+        costs = item.costs if isinstance(item, ReviewItem) and item.result is None else None
+        headline = headline_of(msgspec.structs.replace(who, call=separate_links(subject)), costs, words)
+        try:
+            text = await describe_masked(item, words)
+        except TooCostly:
+            text = words("notice.long")
+        return f"{inert_line(headline)}\n{cut_text(text, most)}"
+
+
+async def describe_masked(item: AnyItem, words: Texts) -> str:
+    """Return what is asked, with secrets masked: the arguments of a call, or the first words; and what is risky.
+
+    Raises:
+        TooCostly: it is too long to be searched for secrets.
+    """
+    params = await mask_to_json(item.params)
+    if isinstance(item, ToolItem):
+        arguments = msgspec.json.decode(params, type=dict[str, msgspec.Raw]).get("arguments", b"")
+        said = bytes(arguments).decode()
+    elif isinstance(item, ReviewItem) and item.result is not None:
+        masked = msgspec.json.decode(await mask_to_json(item.result), type=type(item.result))
+        said = first_words(msgspec.structs.replace(item, result=masked))
+    else:
+        said = first_words(msgspec.structs.replace(item, params=msgspec.json.decode(params, type=type(item.params))))
+    risks = " · ".join(words.risk(risk) for risk in item.risks if risk.level == "warning")
+    return f"{risks} · {said}" if risks else said
+
+
+def cut_text(text: str, most: int) -> str:
+    """Return the beginning of somebody's text as one line that has no links, and the number of further characters."""
+    more = f"\u2026 (+{len(text) - most:,})" if len(text) > most else ""
+    # Marks are longer than the characters that they stand for.
+    return separate_links(text[:most])[: 2 * most] + more
+
+
+def separate_links(text: str) -> str:
+    """Return somebody's text as one line in which no program finds a link or a mention: blanks separate its parts."""
+    return _LINKS.sub(r"\g<0> ", inert_line(text))
+
+
+class Notices:
+    """All that is told of questions. Call it for each question; it returns at once."""
+
+    def __init__(self, senders: Sequence[NoticeSender]) -> None:
+        self.senders = senders
+
+    def __call__(self, kind: ReviewKind, id: str, item: AnyItem | None = None) -> None:
+        """Note that a question has come; needs a running event loop."""
+        for sender in self.senders:
+            sender(kind, id, item)
+
+    async def aclose(self) -> None:
+        """Cancel what was not sent yet."""
+        for sender in self.senders:
+            await sender.aclose()
+
+
+async def send_by_apprise(url: str, title: str, body: str) -> None:
+    """Send a plain text to a service, in a process of its own that is killed when the caller stops waiting.
+
+    Raises:
+        NotDelivered: Apprise does not know the service, or has not reached it.
+    """
+    # In a program packed into one file, this would start the program itself again.
+    if getattr(sys, "frozen", False) or not sys.executable:
+        raise NotDelivered("there is no Python interpreter to start")
+    program = f"import sys; sys.path[:] = {sys.path!r}; from antiphon.host.review.apprise_process import main; main()"
+    quiet = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", "-c", program), stdin=asyncio.subprocess.PIPE, stdout=quiet, stderr=quiet
+    )
+    try:
+        await process.communicate(msgspec.json.encode([url, title, body]))
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode == UNKNOWN:
+        raise NotDelivered("Apprise knows no service with such an address")
+    if process.returncode != DELIVERED:
+        raise NotDelivered("the service could not be reached, or did not take the notice")
 
 
 async def post_json(url: str, body: bytes) -> None:

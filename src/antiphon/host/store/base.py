@@ -779,6 +779,25 @@ class Store(Protocol):
         """
         ...
 
+    async def keep_link(self, digest: str, review: str, until: float, *, most: int) -> None:
+        """Store the link of a notice, which lets one browser see and decide one review.
+
+        Args:
+            digest: SHA-256 of the page's host and the secret in the link, in hex; only the notice has the secret.
+            review: id of the review.
+            until: when the link ends, in seconds since the epoch.
+            most: most links to keep; beyond that those that end first are deleted.
+        """
+        ...
+
+    async def take_link(self, digest: str) -> str | None:
+        """Delete a link, and return the id of its review unless it has ended: of several takers, one gets it.
+
+        Args:
+            digest: digest of the link.
+        """
+        ...
+
     async def recover(self) -> int:
         """Settle what killed processes left behind. Returns the number of things settled."""
         ...

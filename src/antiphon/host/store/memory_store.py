@@ -60,6 +60,7 @@ class MemoryStore(base.Store):
         self._reviews: dict[str, base.ReviewRow] = {}
         self._pages: dict[str, base.PageRow] = {}
         self._browsers: dict[str, base.BrowserRow] = {}
+        self._links: dict[str, tuple[float, str]] = {}
         self._partials: dict[str, base.PartialRow] = {}
         self._calls: dict[str, base.PendingCallRow] = {}
         self._runs: dict[str, list[str]] = {}
@@ -374,6 +375,15 @@ class MemoryStore(base.Store):
         self._browsers[row.digest] = row
         for old in (await self.browsers(row.page))[:-most]:
             del self._browsers[old.digest]
+
+    async def keep_link(self, digest: str, review: str, until: float, *, most: int) -> None:
+        self._links[digest] = until, review
+        while len(self._links) > most:
+            del self._links[min(self._links, key=self._links.__getitem__)]
+
+    async def take_link(self, digest: str) -> str | None:
+        until, review = self._links.pop(digest, (0.0, None))
+        return review if until > self._clock() else None
 
     async def recover(self) -> int:
         """See ``base.Store.recover``. There are no other processes."""

@@ -18,6 +18,7 @@ from antiphon.host.store.tables import (
     browsers,
     drafts,
     hosts,
+    links,
     pages,
     partials,
     pending_calls,
@@ -275,6 +276,22 @@ def keep_browser(connection: Connection, row: base.BrowserRow, *, most: int) -> 
     connection.execute(browsers.insert(), msgspec.structs.asdict(row))
     for old in browsers_of(connection, row.page)[:-most]:
         connection.execute(delete(browsers).where(browsers.c.digest == old.digest))
+
+
+def keep_link(connection: Connection, digest: str, review: str, until: float, *, most: int) -> None:
+    """Store a link, and delete those that end first beyond ``most``."""
+    connection.execute(links.insert(), {"digest": digest, "review": review, "until": until})
+    old = select(links.c.digest).order_by(links.c.until.desc(), links.c.digest).offset(most)
+    for each in connection.scalars(old).all():
+        connection.execute(delete(links).where(links.c.digest == each))
+
+
+def take_link(connection: Connection, digest: str, now: float) -> str | None:
+    """Delete a link, and return the id of its review unless it has ended."""
+    found = connection.execute(select(links).where(links.c.digest == digest)).first()
+    # Of two transactions that have read it, only one deletes it.
+    taken = connection.execute(delete(links).where(links.c.digest == digest)).rowcount == 1
+    return found.review if found is not None and taken and found.until > now else None
 
 
 _PARTIALS = select(partials).order_by(partials.c.began, partials.c.id)

@@ -264,6 +264,7 @@ class SqlStore:
     drop_partial = _run_by(questions.drop_partial, write=True)
     keep_page = _run_by(questions.keep_page, write=True)
     keep_browser = _run_by(questions.keep_browser, write=True)
+    keep_link = _run_by(questions.keep_link, write=True)
 
     async def commit(self, change: base.Change) -> str | None:
         try:
@@ -275,6 +276,9 @@ class SqlStore:
             if id is not None:
                 self.news.tell(id)
         return None
+
+    async def take_link(self, digest: str) -> str | None:
+        return await self.run_work(partial(questions.take_link, digest=digest, now=self._clock()), write=True)
 
     async def task_so_far(self, task: str, ask: str) -> base.TaskSoFar:
         return await self.run_work(partial(money.task_so_far, task=task, ask=ask, now=self._clock()), write=True)

@@ -107,6 +107,9 @@ pages = _table("pages", "name text*, port small, used time")
 browsers = _table("browsers", "digest text*, page text, number small, opened time")
 """The browsers with access to a page, by the digest of the secret in their cookie."""
 
+links = _table("links", "digest text*, review text, until time")
+"""The links of notices that nobody has followed yet, by the digest of the page's address and the link's secret."""
+
 audit = _table("audit", "seq number*, body text, hash text")
 
 audit_head = _table("audit_head", "id small*, seq int, hash text")

@@ -45,6 +45,8 @@ base_url = "https://{SECRET}@api.example/{SECRET}"
 api_key = "{SECRET}"
 [notify]
 webhook = "https://hooks.example/services/{SECRET}"
+[[notify.targets]]
+url = "slack://{SECRET}"
 [servers."https://{SECRET}@mcp.example/{SECRET}"]
 review = "never"
 """

@@ -45,6 +45,7 @@ _EXTRAS = {
     "keys": "servers of several processes",
     "postgres": "a store in PostgreSQL",
     "telemetry": "traces and metrics",
+    "notices": "notices by Slack, Telegram, e-mail, ntfy and others",
 }
 """The purpose of each extra that is checked."""
 
@@ -211,7 +212,7 @@ _REMOVED = "(removed)"
 _LAST = 20
 """Most errors of each kind."""
 _FAILURES: tuple[Step, ...] = ("failed", "invalid", "refused")
-_PRIVATE = re.compile(r"env|header|secret|token|key|pass|cred|auth|cookie|webhook|dsn", re.IGNORECASE)
+_PRIVATE = re.compile(r"env|header|secret|token|key|pass|cred|auth|cookie|webhook|targets|dsn", re.IGNORECASE)
 """Names of members whose values are never shown, whatever they are."""
 _HARMLESS = re.compile(
     r"asks|default|effect|elicit_in|fallback|headless|models?|names|provider|review|scope|start|type"
