@@ -28,9 +28,13 @@ from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, MethodNotFound, Unauthorized
 from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.configured_host import make_notices
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models, RetryPatience
 from antiphon.host.providers.base import Usage, missing_key
+from antiphon.host.review.notify import NotDelivered, ServiceNotices
+from antiphon.host.review.summary import load_texts, terminal_language
+from antiphon.host.store.memory_store import MemoryStore
 from antiphon.wire.content import TextContent
 from antiphon.wire.revisions import find_revision
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
@@ -152,6 +156,24 @@ async def _try_model(models: Models, model: Model) -> tuple[str, Usage | None]:
     return f'answered "{inert_line(answer.result.text.strip()[:_SHOWN])}"', answer.usage
 
 
+async def check_notices(config: Path | None, environ: Mapping[str, str]) -> list[DoctorFinding]:
+    """Send a notice to each service, all concurrently; findings are in the order of the configuration."""
+    found = await asyncio.to_thread(read_configuration, config, environ)
+    made = make_notices(MemoryStore(), found, environ)
+    services = [each for each in (() if made is None else made.senders) if isinstance(each, ServiceNotices)]
+    if not services:
+        return [DoctorFinding("note", "notices", "no service is configured: write [[notify.targets]]")]
+    return await asyncio.gather(*map(_try_service, services))
+
+
+async def _try_service(service: ServiceNotices) -> DoctorFinding:
+    try:
+        await service.send_text(load_texts(terminal_language(None))("notice.test"))
+    except NotDelivered as error:
+        return DoctorFinding("failed", service.name, str(error))
+    return DoctorFinding("ok", service.name, "took a notice")
+
+
 _MARKS = {"ok": "ok  ", "note": "note", "odd": "odd ", "failed": "FAIL"}
 _STYLES = {"ok": "green", "note": "", "odd": "yellow", "failed": "bold red"}
 
@@ -160,6 +182,7 @@ async def command(
     target: Annotated[str | None, complete_server] = None,
     *,
     models: bool = False,
+    notices: bool = False,
     bundle: str | None = None,
     as_json: Json = False,
     reach: Reach,
@@ -177,13 +200,16 @@ async def command(
             standard output): versions, findings, configuration without its values, the store and its last errors.
             Secrets are left out, and what it contains is listed first.
         --models: Also ask each configured model for one word, to see that it works.
+        --notices: Also send a notice to each service of [[notify.targets]], to see that it arrives.
     """
     if target is None:
         findings = await asyncio.to_thread(check_installation, reach.config)
         if models:
             findings += await check_models(reach.config, os.environ)
-    elif models:
-        raise ConfigError("--models asks the models of this installation: leave the server out")
+        if notices:
+            findings += await check_notices(reach.config, os.environ)
+    elif models or notices:
+        raise ConfigError("--models and --notices try what this installation has: leave the server out")
     else:
         findings = await _check_server(target, reach)
     if bundle is not None:
