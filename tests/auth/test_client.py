@@ -117,18 +117,6 @@ async def test_a_person_signs_in_and_the_call_goes_on(pastes):
     assert set(registered["grant_types"]) == {"authorization_code", "refresh_token"}
 
 
-async def test_an_authorization_server_that_refuses_the_resource_is_not_told_it():
-    """Neither on its page, nor for the token, nor when that is renewed; by default each request names it."""
-    person = Person()
-    async with protected() as resource:
-        resource.authority.lasts = 1
-        async with Client(resource.url, auth=OAuth(open_page=person, names_resource=False)) as client:
-            await client.call_tool("echo", {})
-        requests = [*person.asked, *resource.authority.seen("/token")]
-    assert {each.get("grant_type") for each in requests} == {None, "authorization_code", "refresh_token"}
-    assert [each for each in requests if "resource" in each] == []
-
-
 async def test_one_sign_in_serves_all_calls_and_clients():
     """Twenty calls at once, and another client with the same settings: one page."""
     person = Person()

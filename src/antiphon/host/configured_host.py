@@ -25,7 +25,7 @@ from antiphon.host.models.selection import make_chooser
 from antiphon.host.pipeline.case import Desk
 from antiphon.host.pipeline.tool_consent import EDIT_NOTE
 from antiphon.host.providers import Provider
-from antiphon.host.review.notify import Notices, NoticeSender, PageLinks, ServiceNotices, Webhook
+from antiphon.host.review.notify import Notices, PageLinks, ServiceNotices
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Reviewer
 from antiphon.host.review_page import PageReviewer
@@ -212,7 +212,7 @@ def make_notices(store: Store, config: Config, environ: Mapping[str, str] = os.e
         raise ConfigError("[notify] page is for a page without [review.sign_in], which has its own url: remove it")
     if notify.targets and find_spec("apprise") is None:
         raise ConfigError(f"[[notify.targets]] needs more packages: {describe_install('notices')}")
-    senders: list[NoticeSender] = [] if notify.webhook is None else [Webhook(notify.webhook)]
+    senders: list[ServiceNotices] = []
     for number, target in enumerate(notify.targets, 1):
         name = f"[[notify.targets]] {number}"
         senders.append(ServiceNotices(target, _fill_in(target.url, name, environ), store, name, links))

@@ -86,7 +86,6 @@ class Host:
         choose: Choose | None = None,
         keep_content: bool = False,
         web: bool = False,
-        notify: str | None = None,
         undo: float | None = None,
         model_api: bool = False,
         edit_note: str = consent.EDIT_NOTE,
@@ -110,7 +109,6 @@ class Host:
             keep_content: also keep requests and answers in the audit, readable by anyone who can read the store.
             web: ask in the browser instead: a review page is served on this machine from the first question on, and its
                 address is printed to standard error and opened. ``aclose`` ends it. Needs ``antiphon[host]``.
-            notify: URL that is called when a question waits on that page. It learns neither the question nor who asks.
             undo: seconds, 0 to 60, in which a permission given at the terminal or on that page can be taken back
                 before it takes effect; 5 by default, at most a quarter of the time left. Other reviewers have their
                 own; what a script decides takes effect at once.
@@ -122,7 +120,7 @@ class Host:
 
         Raises:
             ConfigError: a part has another type; there is no such provider, reviewer or review mode; two reviewers are
-                given; ``notify`` is given without a page; or ``undo`` without terminal and page, or out of bounds.
+                given; or ``undo`` is given without terminal and page, or out of bounds.
         """
         _check_types(policy, limits, budget, redaction)
         if isinstance(store, str | Path):
@@ -130,7 +128,7 @@ class Host:
         self.provider, self.store = _make_provider(provider), store or MemoryStore()
         self.policy = with_review(policy or Policy(), review)
         seconds = _choose_undo(undo, asked_here=web or reviewer == "terminal")
-        self._page = _make_page(reviewer, self.store, notify, seconds, wanted=web)
+        self._page = _make_page(reviewer, self.store, seconds, wanted=web)
         self.reviewer = self._page or _make_reviewer(reviewer, seconds)
         self._informed = self.reviewer if isinstance(self.reviewer, Informed) else None
         self.grants = Grants(self.store)
@@ -456,20 +454,15 @@ def _choose_undo(seconds: float | None, *, asked_here: bool) -> float | None:
     return seconds
 
 
-def _make_page(
-    reviewer: object, store: Store, notify: str | None, undo: float | None, *, wanted: bool
-) -> PageReviewer | None:
+def _make_page(reviewer: object, store: Store, undo: float | None, *, wanted: bool) -> PageReviewer | None:
     if not wanted:
-        if notify is not None:
-            raise ConfigError("notify tells of questions on the page: it needs web=True")
         return None
     if reviewer != "terminal":
         raise ConfigError("web=True asks in the browser: leave reviewer out")
     # Imported here, since only hosts with a review page need it.
-    from antiphon.host.review.notify import Webhook
     from antiphon.host.review_page import PageReviewer
 
-    return PageReviewer(store, notify=None if notify is None else Webhook(notify), undo=undo)
+    return PageReviewer(store, undo=undo)
 
 
 def _make_reviewer(name: str | Reviewer | None, undo: float | None) -> Reviewer | None:

@@ -18,7 +18,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.review.definitions import Servers
-from antiphon.host.review.notify import Notices, NoticeSender
+from antiphon.host.review.notify import Notices
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, ReviewItem, ToolItem
 from antiphon.host.store.base import Store
@@ -61,7 +61,7 @@ class PageReviewer:
         opener: Opener | None = None,
         *,
         config: Config | None = None,
-        notify: NoticeSender | Notices | None = None,
+        notify: Notices | None = None,
         undo: float | None = None,
     ) -> None:
         """Choose the page; ``opener`` is by default that of ``page_opener``. ``config`` is shown on it.

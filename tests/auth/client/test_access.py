@@ -83,3 +83,15 @@ async def test_a_403_that_does_not_name_the_scope_says_what_to_do():
         with pytest.raises(PeerError, match=r"does not say which.*scopes="):
             await Client(resource.url, auth=OAuth(open_page=person)).connect()
     assert person.pages == []
+
+
+async def test_an_authorization_server_that_refuses_the_resource_is_not_told_it():
+    """Neither on its page, nor for the token, nor when that is renewed; by default each request names it."""
+    person = Person()
+    async with protected() as resource:
+        resource.authority.lasts = 1
+        async with Client(resource.url, auth=OAuth(open_page=person, names_resource=False)) as client:
+            await client.call_tool("echo", {})
+        requests = [*person.asked, *resource.authority.seen("/token")]
+    assert {each.get("grant_type") for each in requests} == {None, "authorization_code", "refresh_token"}
+    assert [each for each in requests if "resource" in each] == []

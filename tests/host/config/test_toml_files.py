@@ -75,7 +75,7 @@ def test_a_project_chooses_among_the_users_models(place: Place):
         ),
         ("\n[policy]\ndefault='allow'", "policy"),
         ("\n[review]\nundo=0", "review"),
-        ("\n[notify]\nwebhook='https://evil.example/'", "notify"),
+        ("\n[[notify.targets]]\nurl='json://evil.example/'", "notify"),
         ("\n[auth]\nissuers=['https://evil.example']\naudience='x'", "auth"),
         ("\n[defaults]\nattempts = 99", "attempts"),
         ("\n[defaults]\nstore = 'theirs.db'", "store"),
@@ -148,12 +148,12 @@ def test_a_store_is_the_same_from_every_folder(place: Place, said: str, where: s
 
 
 def test_notices_go_where_the_user_says(place: Place):
-    """The bell rings unless it is silenced; there is no webhook unless it is named."""
-    assert (place.load().notify.bell, place.load().notify.webhook) == (True, None)
-    place.write(user="[notify]\nbell = false\nwebhook = 'https://hooks.example/x'")
-    assert (place.load().notify.bell, place.load().notify.webhook) == (False, "https://hooks.example/x")
-    place.write(user="[notify]\nwebhook = 'hooks.example'")
-    with pytest.raises(ConfigError, match="webhook is a URL"):
+    """The bell rings unless it is silenced; nobody is told unless a service is named."""
+    assert (place.load().notify.bell, place.load().notify.targets) == (True, ())
+    place.write(user="[notify]\nbell = false\n[[notify.targets]]\nurl = 'ntfy://hooks.example/x'")
+    assert (place.load().notify.bell, place.load().notify.targets[0].url) == (False, "ntfy://hooks.example/x")
+    place.write(user="[[notify.targets]]\nurl = 'hooks.example'")
+    with pytest.raises(ConfigError, match="url is an address"):
         place.load()
 
 

@@ -174,8 +174,6 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     bell: bool = True
     """Ring the bell of the terminal that serves the page or watches the queue."""
-    webhook: str | None = None
-    """URL to which the host posts a notice when it puts a question in the store."""
     targets: Annotated[tuple[NoticeTarget, ...], msgspec.Meta(max_length=MAX_TARGETS)] = ()
     """Services that tell people where they are: Slack, Telegram, e-mail, ntfy and others; needs
     ``antiphon[notices]``."""
@@ -191,8 +189,6 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         is_safe = parts.scheme == "https" or (parts.scheme == "http" and (parts.hostname or "").endswith(".localhost"))
         if not parts.hostname or not is_safe or parts[2:] not in (("", "", ""), ("/", "", "")):
             raise ValueError("page is an https address without a path; http only under .localhost")
-        if self.webhook is not None and not self.webhook.startswith(("https://", "http://")):
-            raise ValueError("webhook is a URL: https://...")
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -1,4 +1,4 @@
-"""Notices that a question waits: by a webhook, which never learns the question, and by services that may.
+"""Notices that a question waits, by services such as Slack, Telegram, e-mail and ntfy.
 
 Owns their content, and that failures have no effect: each address has one request at a time, at most one more is
 queued, and nothing waits for it. The user's configuration has the addresses. Apprise speaks to the services, in a
@@ -14,7 +14,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from secrets import token_urlsafe
 from typing import Literal
@@ -38,12 +38,8 @@ from antiphon.host.review.summary import (
     terminal_language,
     who_of,
 )
-from antiphon.host.store.base import ReviewKind, Store
+from antiphon.host.store.base import Store
 
-NOTICE_TIMEOUT = 5.0
-"""Seconds a webhook has to answer; nothing waits for it."""
-MIN_PAUSE = 2.0
-"""Least seconds between two notices of a webhook; questions in between are reported together."""
 SERVICE_TIMEOUT = 30.0
 """Seconds for a notice to a service, with the start of its process: beyond that the process is killed."""
 SERVICE_PAUSE = 20.0
@@ -60,28 +56,7 @@ MAX_LINKS = 1_000
 _LINKS = re.compile(r"[<@]|/(?=/)|(?<=\w)[.\u3002\uff0e\uff61](?=[^\W\d])")
 """What makes a link or a mention of somebody else's words, in a chat or in mail."""
 
-_WORDS: Mapping[ReviewKind, str] = {
-    "request": "a server asks for a completion",
-    "response": "an answer is ready to be looked at",
-    "elicitation": "a server asks you something",
-    "tool": "a tool is to be called",
-}
-
 _log = logging.getLogger("antiphon.host")
-
-
-class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent, as JSON: only our own words and numbers."""
-
-    text: str
-    """For people; the member that Slack and similar services show."""
-    event: str = "review"
-    kind: ReviewKind
-    """Kind of the latest question."""
-    id: str
-    """Id of the latest question, for ``antiphon review show``; it gives no access by itself."""
-    count: int
-    """Number of questions since the last notice."""
 
 
 class NoticeTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -133,38 +108,41 @@ class NotDelivered(Exception):
     """A notice could not be sent; the message is ours, and names no address."""
 
 
-class NoticeSender:
-    """Sends notices to one address in the background. Call it for each question; it returns at once."""
+class ServiceNotices:
+    """Sends notices to one service in the background. Call it for each question; it returns at once."""
 
-    def __init__(self, name: str, pause: float, timeout: float, clock: Callable[[], float]) -> None:
-        """Name the address as the log may know it. ``pause``: least seconds between two notices."""
+    def __init__(self, target: NoticeTarget, url: str, store: Store, name: str, links: PageLinks | None = None) -> None:
+        """Name the service as the log may know it.
+
+        ``url``: its address with all secrets; ``links`` leads to the questions in ``store``.
+        """
         self.name = name
-        self._pause = pause
-        self._timeout = timeout
-        self._clock = clock
-        self._waiting: deque[tuple[ReviewKind, str]] = deque(maxlen=MAX_LISTED)
+        self._target = target
+        self._url = url
+        self._store = store
+        self._links = links
+        self._texts = load_texts(terminal_language(None))
+        self._waiting: deque[str] = deque(maxlen=MAX_LISTED)
         self._count = 0
-        self._last = -pause
+        self._last = float("-inf")
         self._has_failed = False
         """Whether the last notice could not be sent, so that this is logged only once."""
         self._task: asyncio.Task[None] | None = None
 
-    def __call__(self, kind: ReviewKind, id: str, item: AnyItem | None = None) -> None:
+    def __call__(self, id: str, item: AnyItem) -> None:
         """Note that a question has come; needs a running event loop."""
-        if item is not None and not self.concerns(item):
+        if not self.concerns(item):
             return
-        self._waiting.append((kind, id))
+        self._waiting.append(id)
         self._count += 1
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._send_notices())
 
     def concerns(self, item: AnyItem) -> bool:
-        """Return whether this address is told of a question."""
-        return True
-
-    async def tell(self, latest: Sequence[tuple[ReviewKind, str]], count: int) -> None:
-        """Send one notice. ``latest``: kinds and ids of the latest of ``count`` questions, oldest first."""
-        raise NotImplementedError
+        """Return whether this service is told of a question."""
+        demands = item.demands if isinstance(item, ToolItem) else Demands()
+        to = {*self._target.to, "*"}
+        return not self._target.to or (bool(demands.to) and all(not to.isdisjoint(names) for names in demands.to))
 
     async def aclose(self) -> None:
         """Cancel what was not sent yet."""
@@ -176,14 +154,14 @@ class NoticeSender:
 
     async def _send_notices(self) -> None:
         while self._waiting:
-            await asyncio.sleep(max(0.0, self._last + self._pause - self._clock()))
+            await asyncio.sleep(max(0.0, self._last + SERVICE_PAUSE - time.monotonic()))
             latest, count = [*self._waiting], self._count
             self._waiting.clear()
             self._count = 0
-            self._last = self._clock()
+            self._last = time.monotonic()
             try:
-                async with asyncio.timeout(self._timeout):
-                    await self.tell(latest, count)
+                async with asyncio.timeout(SERVICE_TIMEOUT):
+                    await self._tell(latest, count)
                 self._has_failed = False
             except Exception as error:
                 # The address may contain a secret, and so may an error that quotes it: neither is logged.
@@ -192,51 +170,9 @@ class NoticeSender:
                     _log.warning("%s failed: %s", self.name, said)
                 self._has_failed = True
 
-
-class Webhook(NoticeSender):
-    """Posts to an address that questions wait, and nothing else about them."""
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        send: Callable[[str, bytes], Awaitable[None]] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Name the address. ``send`` posts a body to it, and raises if that fails; by default over HTTP."""
-        super().__init__("the webhook of [notify]", MIN_PAUSE, NOTICE_TIMEOUT, clock)
-        self._url = url
-        self._send = send or post_json
-
-    async def tell(self, latest: Sequence[tuple[ReviewKind, str]], count: int) -> None:
-        """See ``NoticeSender.tell``."""
-        kind, id = latest[-1]
-        more = f" ({count} questions)" if count > 1 else ""
-        notice = Notice(text=f"Antiphon: {_WORDS[kind]}{more}", kind=kind, id=id, count=count)
-        await self._send(self._url, msgspec.json.encode(notice))
-
-
-class ServiceNotices(NoticeSender):
-    """Sends notices to one service: Slack, Telegram, e-mail, ntfy, or any other that Apprise knows."""
-
-    def __init__(self, target: NoticeTarget, url: str, store: Store, name: str, links: PageLinks | None = None) -> None:
-        """Name the service. ``url``: its address with all secrets; ``links`` leads to the questions in ``store``."""
-        super().__init__(name, SERVICE_PAUSE, SERVICE_TIMEOUT, time.monotonic)
-        self._target = target
-        self._url = url
-        self._store = store
-        self._links = links
-        self._texts = load_texts(terminal_language(None))
-
-    def concerns(self, item: AnyItem) -> bool:
-        """See ``NoticeSender.concerns``."""
-        demands = item.demands if isinstance(item, ToolItem) else Demands()
-        to = {*self._target.to, "*"}
-        return not self._target.to or (bool(demands.to) and all(not to.isdisjoint(names) for names in demands.to))
-
-    async def tell(self, latest: Sequence[tuple[ReviewKind, str]], count: int) -> None:
-        """See ``NoticeSender.tell``. What was decided in the meantime is left out."""
-        rows = [await self._store.review(id) for _, id in latest]
+    async def _tell(self, latest: Sequence[str], count: int) -> None:
+        """Send one notice about the latest of ``count`` questions, without what was decided in the meantime."""
+        rows = [await self._store.review(id) for id in latest]
         waiting = [question_of(row) for row in rows if row is not None and row.state == "pending" and not row.held]
         count -= len(latest) - len(waiting)
         if not waiting:
@@ -309,13 +245,13 @@ def separate_links(text: str) -> str:
 class Notices:
     """All that is told of questions. Call it for each question; it returns at once."""
 
-    def __init__(self, senders: Sequence[NoticeSender]) -> None:
+    def __init__(self, senders: Sequence[ServiceNotices]) -> None:
         self.senders = senders
 
-    def __call__(self, kind: ReviewKind, id: str, item: AnyItem | None = None) -> None:
+    def __call__(self, id: str, item: AnyItem) -> None:
         """Note that a question has come; needs a running event loop."""
         for sender in self.senders:
-            sender(kind, id, item)
+            sender(id, item)
 
     async def aclose(self) -> None:
         """Cancel what was not sent yet."""
@@ -347,22 +283,3 @@ async def send_by_apprise(url: str, title: str, body: str) -> None:
         raise NotDelivered("Apprise knows no service with such an address")
     if process.returncode != DELIVERED:
         raise NotDelivered("the service could not be reached, or did not take the notice")
-
-
-async def post_json(url: str, body: bytes) -> None:
-    """Post JSON to the user's address; redirects are not followed.
-
-    Raises:
-        Exception: the request failed.
-    """
-    # Imported here, because most hosts have no webhook.
-    import aiohttp
-
-    headers = {"Content-Type": "application/json"}
-    async with (
-        aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
-        session.post(url, data=body, allow_redirects=False) as response,
-    ):
-        # Only the status of the response is read.
-        if response.status >= 300:
-            raise OSError(f"status {response.status}")

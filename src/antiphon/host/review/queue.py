@@ -272,7 +272,7 @@ class Queue:
         store: base.Store,
         *,
         clock: Callable[[], float] = time.time,
-        notify: Callable[[base.ReviewKind, str, AnyItem], None] | None = None,
+        notify: Callable[[str, AnyItem], None] | None = None,
         undo: float = 0.0,
     ) -> None:
         """Use a store.
@@ -280,7 +280,7 @@ class Queue:
         Args:
             store: where questions are kept.
             clock: returns seconds since the epoch.
-            notify: called with kind, id and content of each new question; must return at once.
+            notify: called with id and content of each new question; must return at once.
             undo: seconds for which a permission given through this queue can be undone before it takes effect, at most
                 a quarter of the time left. The refusal of one request takes effect at once; one that reaches further,
                 or several together, can be undone as well.
@@ -633,7 +633,7 @@ class Queue:
         )
         put = await self._store.put_review(row)
         if self._notify is not None and put.state == "pending" and not (shared and put.id != row.id):
-            self._notify(kind, put.id, item)
+            self._notify(put.id, item)
         return put
 
     async def _decision(self, row: base.ReviewRow, leaves_at: float | None = None) -> review.Decision:

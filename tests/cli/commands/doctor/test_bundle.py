@@ -43,8 +43,6 @@ provider = "openai"
 model = "gpt-5-mini"
 base_url = "https://{SECRET}@api.example/{SECRET}"
 api_key = "{SECRET}"
-[notify]
-webhook = "https://hooks.example/services/{SECRET}"
 [[notify.targets]]
 url = "slack://{SECRET}"
 [servers."https://{SECRET}@mcp.example/{SECRET}"]

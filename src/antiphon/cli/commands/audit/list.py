@@ -22,7 +22,6 @@ from antiphon.host.audit import csv_lines, json_lines, make_log_request, ocsf_li
 from antiphon.host.budget import format_dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.history import count_tokens, sum_up_rows
-from antiphon.host.review.notify import post_json
 from antiphon.host.review.question import Outcome
 from antiphon.host.review.summary import load_texts, outcome_text
 from antiphon.host.store import Store
@@ -266,14 +265,23 @@ async def send_records(store: Store, collector: str, position: ExportPosition, *
 
 
 async def _post_page(address: str, page: Sequence[Entry]) -> bool:
+    # Imported here, because only this command needs it.
+    import aiohttp
+
+    headers = {"Content-Type": "application/json"}
     try:
-        async with asyncio.timeout(_TIMEOUT):
-            await post_json(address, make_log_request(page))
+        async with (
+            asyncio.timeout(_TIMEOUT),
+            aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
+            session.post(address, data=make_log_request(page), allow_redirects=False) as response,
+        ):
+            problem = f"status {response.status}" if response.status >= 300 else ""
     except Exception as error:
         # The address may contain a secret, and so may an error that quotes it.
-        write_line(f"the collector did not take {len(page)} records: {type(error).__name__}", sys.stderr)
-        return False
-    return True
+        problem = type(error).__name__
+    if problem:
+        write_line(f"the collector did not take {len(page)} records: {problem}", sys.stderr)
+    return not problem
 
 
 async def _read_pages(store: Store, position: ExportPosition, *, follow: bool) -> AsyncIterator[Sequence[Entry]]:

@@ -160,10 +160,9 @@ async def check_notices(config: Path | None, environ: Mapping[str, str]) -> list
     """Send a notice to each service, all concurrently; findings are in the order of the configuration."""
     found = await asyncio.to_thread(read_configuration, config, environ)
     made = make_notices(MemoryStore(), found, environ)
-    services = [each for each in (() if made is None else made.senders) if isinstance(each, ServiceNotices)]
-    if not services:
+    if made is None:
         return [DoctorFinding("note", "notices", "no service is configured: write [[notify.targets]]")]
-    return await asyncio.gather(*map(_try_service, services))
+    return await asyncio.gather(*map(_try_service, made.senders))
 
 
 async def _try_service(service: ServiceNotices) -> DoctorFinding:
