@@ -13,7 +13,7 @@ from antiphon.check.check_report import (
     make_junit,
     make_sarif,
 )
-from antiphon.check.check_rules import load_rules
+from antiphon.check.check_rules import read_rules
 
 
 def make_report() -> CheckReport:
@@ -52,11 +52,18 @@ def test_sarif_has_rules_results_and_places():
 def test_junit_has_a_case_for_each_rule_and_server():
     """An error fails, advice is output, and a server that could not be checked is an error of its own."""
     suites = [*ET.fromstring(make_junit([make_report(), CheckReport("b", problem="not reached")]))]
-    assert suites[0].attrib["tests"] == str(len(load_rules())) == str(len(suites[0]))
+    about_servers = [name for name in read_rules().rules if not name.startswith("client.")]
+    assert suites[0].attrib["tests"] == str(len(about_servers)) == str(len(suites[0]))
     assert [one.attrib["name"] for one in suites[0] if one.find("failure") is not None] == ["rpc.id"]
     assert 'ping: {"id":7}' in (suites[0].findtext("testcase/failure") or "")
     assert [one.attrib["name"] for one in suites[0] if one.find("system-out") is not None] == ["stdio.exit"]
     assert suites[1].attrib == {"name": "b", "tests": "1", "failures": "0", "errors": "1"}
+
+
+def test_junit_of_a_client_has_the_rules_on_clients():
+    """A rule that was not tried is no case that has passed."""
+    (suite,) = ET.fromstring(make_junit([CheckReport("client.py", is_client=True)]))
+    assert {one.attrib["name"].partition(".")[0] for one in suite} == {"client"}
 
 
 def test_junit_has_no_character_that_xml_forbids():

@@ -5,27 +5,20 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
-from antiphon.check.check_rules import (
-    MAX_SEEN,
-    CheckRule,
-    excerpt_of,
-    find_faults,
-    list_probes,
-    load_clients,
-    load_rules,
-)
+from antiphon.check.check_rules import MAX_SEEN, CheckRule, excerpt_of, find_faults, list_probes, read_rules
 from antiphon.check.value_tests import TESTS
 from antiphon.wire.revisions import REVISIONS, find_revision
 from tests.check.faults import FAULTS
+from tests.check.faulty_client import CLIENT_FAULTS
 from tests.check.faulty_definitions import FAULTY
 from tests.check.faulty_web import WEB_FAULTS
 from tests.check.test_clients import LOSSES
 from tests.check.test_launch import UNSAFE
 
-RULES = load_rules()
+RULES = read_rules().rules
 ELSEWHERE = {
     "capability.client", "capability.unknown", "deception.changed", "deception.server-name", "safety.unfinished",
-    "session.second", "asks.unprompted", "http.origin-open", "http.oldest", "as.revision",
+    "session.second", "asks.unprompted", "http.origin-open", "http.oldest", "as.revision", "client.endless",
 }  # fmt: skip
 """Rules with a test of their own."""
 
@@ -45,16 +38,19 @@ def test_a_rule_can_be_applied_and_read(one: CheckRule):
 def test_every_rule_has_a_server_that_breaks_it():
     """No rule is there that was never seen to find anything."""
     broken = {one.rule for one in (*FAULTS.values(), *WEB_FAULTS.values(), *FAULTY)} | {rule for rule, *_ in LOSSES}
+    broken |= {one.rule for one in CLIENT_FAULTS.values()}
     assert RULES.keys() - broken - {f"launch.{rule}" for rule, _ in UNSAFE.values()} == ELSEWHERE
     assert {rule for rule in broken if rule} <= RULES.keys()
 
 
 def test_every_reply_that_a_rule_examines_is_asked_for():
     """A rule on a probe that does not exist would never find anything."""
-    made = {"reply:bad-cursor", "reply:unknown-tool", *(f"as:{name}" for name in load_clients())}
+    made = {"reply:bad-cursor", "reply:unknown-tool", *(f"as:{name}" for name in read_rules().clients)}
     for one in REVISIONS:
         made |= {f"reply:{probe.name}" for probe in list_probes("probe", one)}
         made |= {f"http:{probe.name}" for probe in list_probes("http", one)}
+    made |= {f"trial:{trial.name}" for trial in read_rules().trial}
+    made |= {f"answer:{ask.name}" for trial in read_rules().trial for ask in trial.asks}
     examined = {kind for rule in RULES.values() for kind in rule.on if ":" in kind and not kind.startswith("page:")}
     assert examined <= made
 

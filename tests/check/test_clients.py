@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon import Context, Server
-from antiphon.check.check_rules import find_faults, load_clients
+from antiphon.check.check_rules import find_faults, read_rules
 from antiphon.check.checkup import check_server
 from antiphon.errors import ConfigError
 from tests.check.faulty_definitions import GOOD_SCHEMA, GOOD_TOOL
@@ -46,7 +46,7 @@ def test_what_a_host_loses_is_found_and_nothing_else(rule: str, client: str, pla
     assert all(at.startswith(place) for _, at in found), found
 
 
-@pytest.mark.parametrize("client", load_clients())
+@pytest.mark.parametrize("client", read_rules().clients)
 def test_a_server_that_loses_nothing_has_no_finding(client: str):
     """Names of 50 characters and descriptions of 4,096 come to the models of all hosts."""
     assert [*find_faults(f"as:{client}", RIGHT)] == []

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from antiphon.check.check_rules import find_faults, load_clients
+from antiphon.check.check_rules import find_faults, read_rules
 from tests.interop.host_homes import HOSTS, Home
 from tests.interop.peers import PATIENCE, PROGRAMS, Peers
 from tests.interop.programs.measuring_server import answer_request
@@ -79,7 +79,7 @@ def list_offered(value: Any, space: str = "") -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("host", HOSTS)
 async def test_a_host_is_as_antiphon_check_plays_it(host: str, tmp_path: Path, peers: Peers):
     """It declares, asks for and loses what the table of the check says, to the character."""
-    client, measured = load_clients()[host], await measure_host(host, tmp_path, peers)
+    client, measured = read_rules().clients[host], await measure_host(host, tmp_path, peers)
     openings = [one["params"] for one in measured.sent if one.get("method") in ("server/discover", "initialize")]
     asked = [one.get("protocolVersion") or one["_meta"]["io.modelcontextprotocol/protocolVersion"] for one in openings]
     assert tuple(asked) == client.revisions

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any, cast, is_typeddict
 from unittest.mock import patch
 
-from antiphon.check.check_rules import load_rules
+from antiphon.check.check_rules import read_rules
 from antiphon.cli.main import COMMANDS, main
 from tests.support.public_surface import PLACES
 
@@ -248,7 +248,7 @@ reported."""
 
 def check_rules_page() -> str:
     """List the rules of ``antiphon check``, by their subjects."""
-    rules = load_rules().values()
+    rules = read_rules().rules.values()
     parts = ["# Rules of antiphon check", GENERATED.replace("the docstrings", "its tables of rules"), CHECK_WORDS]
     for subject in dict.fromkeys(rule.id.partition(".")[0] for rule in rules):
         rows = ["| rule | what is wrong | why it matters | how to mend it |", "|---|---|---|---|"]

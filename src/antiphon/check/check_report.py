@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 from msgspec import structs
 
-from antiphon.check.check_rules import CheckRule, Finding, Severity, excerpt_of, load_rules
+from antiphon.check.check_rules import CheckRule, Finding, Severity, excerpt_of, read_rules
 
 MAX_OF_RULE = 10  # findings: a server with a thousand wrong tools needs no thousand lines
 _NOT_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
@@ -26,6 +26,7 @@ class CheckReport:
         findings: what is wrong, in the order in which it was found.
         definitions: a digest of each tool, resource and prompt, to be compared with those of a later check.
         problem: why the server could not be checked; empty if it could.
+        is_client: whether it is a client that was checked, and no server.
     """
 
     target: str
@@ -33,6 +34,7 @@ class CheckReport:
     findings: list[Finding] = field(default_factory=list[Finding])
     definitions: dict[str, str] = field(default_factory=dict[str, str])
     problem: str = ""
+    is_client: bool = False
 
     @property
     def errors(self) -> list[Finding]:
@@ -50,12 +52,14 @@ def add_fault(report: CheckReport, rule: str, place: str, seen: object, revision
             return
     if sum(one.rule.id == rule for one in report.findings) < MAX_OF_RULE:
         spoken = (revision,) if revision else ()
-        report.findings.append(Finding(rule=load_rules()[rule], place=place, seen=excerpt_of(seen), revisions=spoken))
+        report.findings.append(
+            Finding(rule=read_rules().rules[rule], place=place, seen=excerpt_of(seen), revisions=spoken)
+        )
 
 
 def group_findings(findings: Sequence[Finding]) -> list[tuple[CheckRule, list[Finding]]]:
     """Return each broken rule with its findings: errors first, then in the order of the rules."""
-    groups = [(rule, [one for one in findings if one.rule.id == rule.id]) for rule in load_rules().values()]
+    groups = [(rule, [one for one in findings if one.rule.id == rule.id]) for rule in read_rules().rules.values()]
     return sorted((group for group in groups if group[1]), key=lambda group: group[0].severity != "error")
 
 
@@ -79,12 +83,10 @@ def format_report(report: CheckReport) -> Iterator[tuple[str, Severity | None]]:
 
 def make_json(report: CheckReport) -> dict[str, Any]:
     """Return a report as JSON: each finding with all that its rule says."""
+    said = ("severity", "title", "why", "mend")
     findings = [
-        {
-            "rule": one.rule.id, "severity": one.rule.severity, "title": one.rule.title, "place": one.place,
-            "seen": one.seen, "revisions": one.revisions, "why": one.rule.why, "source": one.source,
-            "mend": one.rule.mend,
-        }
+        {"rule": one.rule.id, **{name: getattr(one.rule, name) for name in said}, "place": one.place, "seen": one.seen,
+         "revisions": one.revisions, "source": one.source}
         for one in report.findings
     ]  # fmt: skip
     about = {"target": report.target, "revisions": report.revisions, "problem": report.problem}
@@ -118,7 +120,9 @@ def make_junit(reports: Sequence[CheckReport]) -> bytes:
     for report in reports:
         suite = ET.SubElement(root, "testsuite", name=_clean_xml(report.target))
         broken = {rule.id: (rule, findings) for rule, findings in group_findings(report.findings)}
-        names = broken if report.problem else load_rules()
+        # Rules on clients are not applied to servers, and the other way round.
+        tried = [name for name in read_rules().rules if name.startswith("client.") == report.is_client]
+        names = broken if report.problem else tried
         for name in names:
             case = ET.SubElement(suite, "testcase", classname=_clean_xml(report.target), name=name)
             if name in broken:

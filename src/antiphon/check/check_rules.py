@@ -23,7 +23,7 @@ from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
 from antiphon.json_schema.validator import join_path
 from antiphon.wire.envelope import encode_value
-from antiphon.wire.revisions import Revision, find_revision
+from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
 MAX_SEEN = 400
 """Most characters that a finding shows of a message: a few lines of a terminal."""
@@ -77,6 +77,23 @@ class PlayedClient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     info: Mapping[str, Any]
 
 
+class Trial(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client is tried with; ``rules/90-trials.toml`` says what each member means."""
+
+    name: str
+    place: str
+    speaks: tuple[str, ...] = tuple(one.name for one in REVISIONS if not one.modern)
+    to: str = "tools/list"
+    sends: tuple[tuple[str, str, int, str], ...] = ()
+    asks: tuple[Probe, ...] = ()
+    result: Mapping[str, Any] = {}
+    replies: int = 1
+    copies: int = 1
+    cursor: str = ""
+    pages: int = 1
+    deed: Literal["", "cut", "lost", "redirect"] = ""
+
+
 class Finding(Struct, frozen=True, kw_only=True):
     """One place where a server breaks a rule; its texts are bounded, inert, and without secrets.
 
@@ -100,35 +117,32 @@ class Finding(Struct, frozen=True, kw_only=True):
         return "/".join(["https://modelcontextprotocol.io/specification", *self.revisions[:1], self.rule.section])
 
 
-class _RuleFile(Struct):
+class RuleFile(Struct):
+    """The tables of all files in ``rules``."""
+
     rules: dict[str, CheckRule]
     clients: dict[str, PlayedClient]
     probe: tuple[Probe, ...]
     http: tuple[Probe, ...]
+    trial: tuple[Trial, ...]
+    results: dict[str, dict[str, Any]]
 
 
 @cache
-def _read_rules() -> _RuleFile:
+def read_rules() -> RuleFile:
+    """Read the tables of all files in ``rules``, once."""
     files = sorted((Path(__file__).parent / "rules").glob("*.toml"))
     found = tomllib.loads("\n".join(path.read_text(encoding="utf-8") for path in files))
     found["rules"] = {name: {"id": name, **rule} for name, rule in found["rules"].items()}
     found["clients"] = {name: {"name": name, **client} for name, client in found["clients"].items()}
-    return msgspec.convert(found, _RuleFile)
-
-
-def load_rules() -> Mapping[str, CheckRule]:
-    """Return all rules by their ids, subject by subject."""
-    return _read_rules().rules
-
-
-def load_clients() -> Mapping[str, PlayedClient]:
-    """Return the hosts that can be played, by the names that ``antiphon install`` has for them."""
-    return _read_rules().clients
+    for trial in found["trial"]:
+        trial["asks"] = [ask for ask in found["ask"] if ask["name"] in trial.get("asks", ())]
+    return msgspec.convert(found, RuleFile)
 
 
 def list_probes(kind: Literal["probe", "http"], revision: Revision) -> list[Probe]:
     """Return the probes for a revision, in their order."""
-    return [one for one in getattr(_read_rules(), kind) if _covers(one, revision)]
+    return [one for one in getattr(read_rules(), kind) if _covers(one, revision)]
 
 
 def _covers(one: CheckRule | Probe, revision: Revision | None) -> bool:
@@ -140,7 +154,7 @@ def _covers(one: CheckRule | Probe, revision: Revision | None) -> bool:
 
 def find_faults(kind: str, value: object, revision: Revision | None = None) -> Iterator[tuple[str, str, object]]:
     """Apply all rules of a kind to a value as it came; yield each broken rule, the place, and what is there."""
-    for rule in load_rules().values():
+    for rule in read_rules().rules.values():
         for at in rule.at if kind in rule.on and _covers(rule, revision) else ():
             for path, each in _select_values(value, at):
                 # Five faults of one value tell as much as a thousand.
@@ -165,7 +179,7 @@ def _examine_value(rule: CheckRule, value: object) -> Iterator[tuple[JsonPath, o
 def _compile_rule(rule: str) -> Any:
     import jsonschema_rs
 
-    return jsonschema_rs.validator_for(cast("Any", load_rules()[rule].fits))
+    return jsonschema_rs.validator_for(cast("Any", read_rules().rules[rule].fits))
 
 
 def _select_values(value: object, at: str) -> Iterator[tuple[JsonPath, Any]]:

@@ -14,12 +14,12 @@ import re
 import shlex
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,7 +27,7 @@ from msgspec import structs
 
 from antiphon.check import server_lists
 from antiphon.check.check_report import CheckReport, add_fault
-from antiphon.check.check_rules import PlayedClient, Probe, excerpt_of, find_faults, list_probes, load_clients
+from antiphon.check.check_rules import PlayedClient, Probe, excerpt_of, find_faults, list_probes, read_rules
 from antiphon.check.raw_peer import CLIENT, QUIET, ChannelPeer, Json, Note, RawPeer
 from antiphon.check.value_tests import read_list, read_object
 from antiphon.client.connection.targets import Address, Command, Serves, Target, locate_target, open_channel
@@ -45,6 +45,7 @@ START_WAIT, MODERN_WAIT, TOTAL_WAIT = 60.0, 3.0, 180.0
 unknown revision; and for all revisions together."""
 _HOMES = ("HOME", "USERPROFILE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "APPDATA")
 _OPTION = re.compile(r"(?<=-)(\w[\w-]*)[= ](\S+)")
+Where = TypeVar("Where", bound=Serves | Command | Address)
 _EVERYTHING: Mapping[str, Any] = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
 
 
@@ -278,8 +279,8 @@ async def check_server(
     Raises:
         ConfigError: the target is none, or ``calls``, ``revision`` or ``client`` are not known.
     """
-    if client and client not in load_clients():
-        raise ConfigError(f"no host {client!r} was measured: there are {', '.join(load_clients())}")
+    if client and client not in read_rules().clients:
+        raise ConfigError(f"no host {client!r} was measured: there are {', '.join(read_rules().clients)}")
     if revision != "auto" and find_revision(revision) is None:
         raise ConfigError(f"there is no revision {revision!r}: give one of {', '.join(one.name for one in REVISIONS)}")
     try:
@@ -288,14 +289,9 @@ async def check_server(
     except ValueError as error:
         raise ConfigError(f"calls are written NAME or NAME={{...}}, with a JSON object: {error}") from None
     where, report = locate_target(target), examine_launch(target)
-    with GUARDIAN.held(), tempfile.TemporaryDirectory(prefix="antiphon-check-", ignore_cleanup_errors=True) as home:
-        if isinstance(where, Command):
-            env = dict(where.env or {})
-            keys = [] if keep_keys else [one for one, text in env.items() if names_password(one) or find_secrets(text)]
-            env = {**dict.fromkeys(_HOMES, home), **env, **dict.fromkeys(keys, "antiphon-check-placeholder")}
-            where = structs.replace(where, env=env)
+    with give_home(where, keep_keys=keep_keys) as housed:
         checkup = Checkup(
-            where, report, allowed, headers or {}, timeout, revision, previous or {}, load_clients().get(client)
+            housed, report, allowed, headers or {}, timeout, revision, previous or {}, read_rules().clients.get(client)
         )
         try:
             async with asyncio.timeout(TOTAL_WAIT):
@@ -303,6 +299,18 @@ async def check_server(
         except TimeoutError:
             add_fault(report, "safety.unfinished", "the whole check", f"not finished within {TOTAL_WAIT:g} s")
     return report
+
+
+@contextmanager
+def give_home(where: Where, *, keep_keys: bool) -> Generator[Where]:
+    """Give a command a home for as long as the context lasts, and a placeholder for each of its keys."""
+    with GUARDIAN.held(), tempfile.TemporaryDirectory(prefix="antiphon-check-", ignore_cleanup_errors=True) as home:
+        if isinstance(where, Command):
+            env = dict(where.env or {})
+            keys = [] if keep_keys else [one for one, text in env.items() if names_password(one) or find_secrets(text)]
+            env = {**dict.fromkeys(_HOMES, home), **env, **dict.fromkeys(keys, "antiphon-check-placeholder")}
+            where = structs.replace(where, env=env)
+        yield where
 
 
 def examine_launch(target: Target) -> CheckReport:

@@ -110,10 +110,8 @@ async def call_tools(peer: RawPeer, lists: Definitions, calls: Mapping[str, Mapp
             for secret in find_secrets(encode_value(result)[:MAX_TEXT].decode(errors="replace"))[:3]:
                 peer.note("safety.secret", place, f"{secret.kind} in its result")
             await _compare_with_schema(peer, place, read_object(tool.get("outputSchema")), result)
-    if (
-        tools
-        and (reply := await peer.ask("tools/call", {"name": "antiphon-check-nothing", "arguments": {}})) is not None
-    ):
+    wrong: Json = {"name": "antiphon-check-nothing", "arguments": {}}
+    if tools and (reply := await peer.ask("tools/call", wrong)) is not None:
         peer.examine("reply:unknown-tool", reply, "tools/call of a tool that does not exist")
     peer.is_calling = False
 

@@ -6,9 +6,16 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import pytest
+from msgspec import structs
+
+from antiphon.check import client_checkup
+from antiphon.check.check_rules import read_rules
+from tests.check import faulty_client
 from tests.cli.conftest import Cli
 from tests.cli.program import SERVERS, SHOP
 
+FAULTY_CLIENT = Path(faulty_client.__file__)
 ONE = ("--revision", "2025-11-25", "--timeout", "30")
 
 
@@ -72,6 +79,22 @@ def test_all_servers_of_a_file_are_checked_though_one_fails(cli: Cli):
     assert asked.code == 2
     assert "--yes allows it" in asked.out
     assert SHOP in asked.err
+
+
+def test_a_client_is_tried_by_servers(cli: Cli, monkeypatch: pytest.MonkeyPatch):
+    """Its command gets the address; a fault ends with 1, and options about servers are refused."""
+    chosen = tuple(one for one in read_rules().trial if one.name == "older")
+    monkeypatch.setattr(client_checkup, "read_rules", lambda: structs.replace(read_rules(), trial=chosen))
+    program = [sys.executable, str(FAULTY_CLIENT), "accepts JSON only", "legacy", "{url}"]
+    done = cli("check", "--client", "--yes", "--json", "--junit", "c.xml", "--", *program)
+    assert done.code == 1, done.err
+    assert {one["rule"] for one in done.objects[0]["findings"]} == {"client.accept"}
+    assert done.objects[0]["revisions"] == ["2025-03-26"]
+    assert ET.parse("c.xml").getroot()[0].attrib["failures"] == "1"
+    refused = cli("check", "--client", "--call", "x", "--", *program)
+    assert (refused.code, "--client takes a command" in refused.err) == (2, True)
+    unasked = cli("check", "--client", "--", *program)
+    assert (unasked.code, "would be started" in unasked.err) == (2, True)
 
 
 def test_what_to_check_must_be_said(cli: Cli):

@@ -6,7 +6,7 @@ Owns what a person is shown and asked before a stranger's program is started, an
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from antiphon import __version__
 from antiphon.check.check_report import CheckReport, format_report, make_json, make_junit, make_sarif
 from antiphon.check.check_rules import excerpt_of
 from antiphon.check.checkup import check_server, examine_launch
+from antiphon.check.client_checkup import check_client
 from antiphon.cli.config_files import find_entries, resolve_target, target_of
 from antiphon.cli.options import Config, Json, Reach, RevisionName, complete_server
 from antiphon.cli.output import formats
@@ -38,6 +39,7 @@ async def command(
     every: Annotated[
         bool, "--all: Check each server of the configuration file TARGET, or of your own; each is asked for."
     ] = False,
+    client: Annotated[bool, "--client: TARGET is the command of a client, which is tried by servers."] = False,
     call: list[str] | None = None,
     yes: bool = False,
     keys: bool = False,
@@ -57,7 +59,8 @@ async def command(
 
     It is tried on every revision of the protocol that it speaks, and only what it declares. A program is started
     several times, in a home of its own and without your keys, after you were shown what would run. No tool is called
-    without --call.
+    without --call. With --client, a client is started several times in the same way; {url} in its command becomes
+    the address that it is to connect to, list the tools of, and call each.
 
     Exit code 1 if a MUST of the specification is broken (advice is no failure), 2 if it could not be checked; of
     several servers the highest.
@@ -72,21 +75,25 @@ async def command(
         --header, -H 'NAME: VALUE': An HTTP header to send with every request to a URL; may be repeated.
         --timeout SECONDS: Most seconds for one reply; the first one may take a minute.
     """
+    if client and (every or call or keys or since or played or header or revision != "auto" or not words):
+        raise ConfigError(
+            "--client takes a command after --; of the options only --yes, --json, --sarif, --junit and --timeout"
+        )
     if every and since is not None:
         raise ConfigError("--since compares one server: give its name in place of --all")
     previous = None if since is None else _read_definitions(since)
-    reach: dict[str, Any] = {
-        "headers": Reach(header=header).headers,
-        "timeout": timeout,
-        "revision": revision,
-        "client": played,
-    }
+    check: Callable[[Any], Awaitable[CheckReport]] = partial(check_client, timeout=timeout)
+    if not client:
+        check = partial(
+            check_server, calls=call or (), headers=Reach(header=header).headers, timeout=timeout, keep_keys=keys,
+            revision=revision, previous=previous, client=played,
+        )  # fmt: skip
     reports: list[CheckReport] = []
-    for name, find_target in _list_targets(words or [], config, every=every).items():
+    for name, find_target in _list_targets(words or [], config, every=every, is_client=client).items():
         try:
             target = find_target()
             _ask_to_start(target, yes=yes, keys=keys)
-            report = await check_server(target, calls=call or (), keep_keys=keys, previous=previous, **reach)
+            report = await check(target)
         except (AntiphonError, formats.Failed) as error:
             if not every:
                 raise
@@ -98,14 +105,16 @@ async def command(
             click.echo(formats.paint_text(line, _STYLES[severity]))
         if as_json:
             formats.print_json(make_json(report))
-    if sarif is not None:
-        _write_report(sarif, formats.json_line(make_sarif(reports, __version__)).encode())
-    if junit is not None:
-        _write_report(junit, make_junit(reports))
+    _write_report(sarif, formats.json_line(make_sarif(reports, __version__)).encode())
+    _write_report(junit, make_junit(reports))
     return max(formats.WRONG_USAGE if one.problem else formats.FAILED if one.errors else 0 for one in reports)
 
 
-def _list_targets(words: Sequence[str], config: Path | None, *, every: bool) -> Mapping[str, Callable[[], Target]]:
+def _list_targets(
+    words: Sequence[str], config: Path | None, *, every: bool, is_client: bool
+) -> Mapping[str, Callable[[], Target]]:
+    if is_client:
+        return {words[0]: lambda: words}
     if not every:
         if not words:
             raise ConfigError("name a server: a URL, a command after --, a .py file, or a configured name; or --all")
@@ -116,9 +125,10 @@ def _list_targets(words: Sequence[str], config: Path | None, *, every: bool) -> 
     return {name: partial(target_of, one, name) for name, one in found.items()}
 
 
-def _write_report(path: Path, data: bytes) -> None:
+def _write_report(path: Path | None, data: bytes) -> None:
     try:
-        replace_file(path, data)
+        if path is not None:
+            replace_file(path, data)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
 

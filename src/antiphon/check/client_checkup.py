@@ -1,0 +1,267 @@
+"""A check of a client: each trial starts it with the address of a server that is right but for what the trial says.
+
+Owns what is examined of each request, header and answer of a client; ``rules/90-trials.toml`` has the trials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+from aiohttp import web
+
+from antiphon.check.check_report import CheckReport, add_fault
+from antiphon.check.check_rules import Trial, excerpt_of, find_faults, read_rules
+from antiphon.check.checkup import START_WAIT, examine_launch, give_home
+from antiphon.check.raw_peer import MAX_MESSAGES, QUIET, Json
+from antiphon.check.value_tests import read_object
+from antiphon.client.connection.targets import Command
+from antiphon.protocol.http.param_headers import NAMED_BY
+from antiphon.protocol.http.sse import encode_event
+from antiphon.transports.stdio.client import StdioClientChannel
+from antiphon.wire.common import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from antiphon.wire.envelope import encode_value
+from antiphon.wire.revisions import Revision, find_revision
+
+TRIAL_WAIT, SETTLE = 60.0, 2.0
+"""Most seconds for one trial; and seconds of silence after which a client that never ends by itself is ended."""
+STATE, EVENT, RETRY = "antiphon-check-state", "antiphon-check-1", 600
+"""The state that is to come back; the event after which a stream is cut, and the milliseconds until it goes on."""
+_SESSION = "mcp-session-id"
+
+
+@dataclass(kw_only=True)
+class TrialServer:
+    """One trial of a client, from its start to its end."""
+
+    trial: Trial
+    report: CheckReport
+    wait: float  # most seconds for the answer to one ask
+    heard: float  # when the client was last heard, in seconds of the event loop
+    token: str = field(default_factory=secrets.token_hex)  # made up; no other origin may get it
+    revision: Revision | None = None
+    counts: Counter[str] = field(default_factory=Counter[str])
+    """Messages by their methods, and what ``rules/90-trials.toml`` names besides."""
+    _ports: tuple[int, ...] = ()  # that of the server, and that of another origin
+    _declares: Json = field(default_factory=dict[str, Any])
+    _ids: set[str] = field(default_factory=set[str])
+    _asked: dict[str, asyncio.Future[Json]] = field(default_factory=dict[str, "asyncio.Future[Json]"])
+    _cut: tuple[float, Json] | None = None
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncGenerator[str]:
+        """Serve for as long as the context lasts; gives the URL."""
+        runner = web.ServerRunner(web.Server(self._handle), shutdown_timeout=0.1)
+        await runner.setup()
+        try:
+            for _ in range(2):
+                await web.TCPSite(runner, "127.0.0.1", 0).start()
+            self._ports = tuple(address[1] for address in runner.addresses)
+            yield f"http://127.0.0.1:{self._ports[0]}/mcp"
+        finally:
+            await runner.cleanup()
+
+    def finish(self, *, is_stuck: bool, signal: int) -> None:
+        """Apply the rules on the whole trial, once the client has ended or does nothing more."""
+        silent = [name for name, reply in self._asked.items() if not reply.done() or reply.cancelled()]
+        if self.counts["reached"]:
+            about = {**self.counts, "silent": silent, "isStuck": is_stuck, "signal": signal}
+            self._examine(f"trial:{self.trial.name}", about, self.trial.place)
+        elif self.counts["spoken"]:
+            add_fault(self.report, "client.unreached", self.trial.place, f"no {self.trial.to} was sent")
+
+    def _examine(self, kind: str, value: object, place: str, *, seen: object = None) -> None:
+        """Apply the rules of a kind; ``seen`` is shown in place of the part that is wrong."""
+        for rule, path, part in find_faults(kind, value, self.revision):
+            where, shown = (f"{place}: {path}", part) if seen is None and path else (place, seen or part)
+            add_fault(self.report, rule, where, shown, self.revision.name if self.revision else "")
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Serve one HTTP request; there is no stream to GET but one that was cut."""
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        if request.transport is None or request.transport.get_extra_info("sockname")[1] != self._ports[0]:
+            self.counts.update(elsewhere=1, leaked=int(self.token in str(headers)))
+            return web.Response(status=404)
+        self.heard = asyncio.get_running_loop().time()
+        if request.method == "GET" and self._cut is not None:
+            (began, message), self._cut = self._cut, None
+            is_right = headers.get("last-event-id") == EVENT
+            self.counts.update(resumed=int(is_right), waited=int(1000 * (self.heard - began)))
+            return await self._stream(request, message, {})
+        if request.method != "POST" or self.counts["messages"] > MAX_MESSAGES:
+            return web.Response(status=405)
+        message = self._take(await request.read(), headers)
+        is_request = isinstance(message.get("method"), str) and "id" in message
+        return await self._respond(request, message, headers) if is_request else web.Response(status=202)
+
+    def _take(self, data: bytes, headers: Json) -> Json:
+        """Examine a message, and keep an answer; return the message, or an empty object if it is none."""
+        try:
+            found: object = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            found = data.decode(errors="replace")
+        message = read_object(found)
+        method, params = str(message.get("method", "an answer")), read_object(message.get("params"))
+        key, is_request = repr(message.get("id"))[:99], {"method", "id"} <= message.keys()
+        is_new = not is_request or key not in self._ids or method == "initialize"
+        if is_request:
+            self._ids = {key} if method == "initialize" else {*self._ids, key}
+            self._agree(method, params)
+        elif (asked := self._asked.get(str(message.get("id")))) and not asked.done():
+            asked.set_result(message)
+        after = is_request and self.counts["reached"] > 0
+        self.counts.update({method[:99]: 1, "messages": 1, "after": int(after), "wrong": params.get("name") == "wrong"})
+        revision = headers.get("mcp-protocol-version")
+        about = {
+            "message": found, "headers": headers, "isNew": is_new,
+            "isRevision": method == "initialize" or self.revision is None or revision == self.revision.name,
+            "isMethod": headers.get("mcp-method") == message.get("method") or method == "initialize",
+            "isName": headers.get("mcp-name") == params.get(NAMED_BY.get(method, "")),
+        }  # fmt: skip
+        shown = {name: headers[name] for name in headers if name == "accept" or name.startswith("mcp-")}
+        self._examine("sent", about, method, seen={**shown, "message": found})
+        return message
+
+    def _agree(self, method: str, params: Json) -> None:
+        """Agree to a revision, as ``initialize`` offers it or the metadata of another request state it."""
+        stated, speaks = read_object(params.get("_meta")), self.trial.speaks
+        version, declared = stated.get(PROTOCOL_VERSION), stated.get(CLIENT_CAPABILITIES)
+        if method == "initialize":
+            version, declared = params.get("protocolVersion"), params.get("capabilities")
+            version = version if version in speaks else speaks[-1]
+        if method == "initialize" or version is not None:
+            self.revision = find_revision(version) if version in speaks else None
+            self._declares = read_object(declared)
+        if self.revision is not None and method not in ("initialize", "server/discover"):
+            self.counts["spoken"] += 1
+            self.report.revisions = sorted({*self.report.revisions, self.revision.name})
+
+    async def _respond(self, request: web.BaseRequest, message: Json, headers: Json) -> web.StreamResponse:
+        method, is_opening = message["method"], message["method"] == "initialize"
+        is_meant = method == self.trial.to and not self.counts["reached"] and (is_opening or self.revision is not None)
+        self.counts["reached"] += is_meant
+        deed = self.trial.deed if is_meant else ""
+        if deed == "redirect":
+            return web.Response(status=307, headers={"Location": f"http://127.0.0.1:{self._ports[1]}/mcp"})
+        if deed == "cut":
+            self._cut = (self.heard, message)
+            return web.Response(body=encode_event(b"", id=EVENT, retry=RETRY), content_type="text/event-stream")
+        if self.trial.deed == "lost" and self.counts["reached"] and headers.get(_SESSION) == "antiphon-check-1":
+            # What is on its way together with the first such request is no fault.
+            self.counts["dead"] += self.counts["lost"]
+            await asyncio.sleep(QUIET if is_meant else 0)
+            self.counts["lost"] = 1
+            return web.Response(status=404)
+        kept = {_SESSION: f"antiphon-check-{self.counts['initialize']}"} if is_opening else {}
+        if is_meant:
+            return await self._stream(request, message, kept)
+        reply = self._serve(message)
+        is_unknown = "error" in reply and self.revision is not None and self.revision.modern
+        return web.json_response(reply, headers=kept, status=404 if is_unknown else 200)
+
+    async def _stream(self, request: web.BaseRequest, message: Json, headers: Json) -> web.StreamResponse:
+        """Send what the trial sends and asks before the reply, and the reply as often as it says."""
+        stream = web.StreamResponse(headers={**headers, "Content-Type": "text/event-stream"})
+        with suppress(OSError):
+            await stream.prepare(request)
+            for head, unit, count, tail in self.trial.sends:
+                await stream.write(encode_event((head + unit * count + tail).encode("latin-1")))
+            for ask in self.trial.asks if self.revision and not self.revision.modern else ():
+                self._asked[ask.name] = asked = asyncio.get_running_loop().create_future()
+                sent = {"jsonrpc": "2.0", "id": ask.name, "method": ask.method, "params": ask.params}
+                await stream.write(encode_event(encode_value(sent)))
+                with suppress(TimeoutError):
+                    about = {**await asyncio.wait_for(asked, self.wait), "isDeclared": ask.needs in self._declares}
+                    self._examine(f"answer:{ask.name}", about, f"the answer to {ask.method}")
+            reply = self._serve(message)
+            if self.trial.result:
+                reply["result"] |= self.trial.result
+            for _ in range(self.trial.replies):
+                await stream.write(encode_event(encode_value(reply)))
+        return stream
+
+    def _serve(self, request: Json) -> Json:
+        """Return the reply to a request."""
+        reply: Json = {"jsonrpc": "2.0", "id": request["id"]}
+        method, params = str(request["method"]), read_object(request.get("params"))
+        is_modern = self.revision is not None and self.revision.modern
+        result = {**read_rules().results.get(method, {"error": "unknown"})}
+        is_other = method in ("initialize", "ping") if is_modern else method == "server/discover"
+        if "error" in result or is_other or (self.revision is None and method != "initialize"):
+            return {**reply, "error": {"code": -32601, "message": "not offered by antiphon check"}}
+        if is_modern:
+            result |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        if method == "initialize":
+            result["protocolVersion"] = self.revision.name if self.revision else self.trial.speaks[-1]
+        elif method == "tools/list":
+            self.counts["pages"] += 1
+            result["tools"] = result["tools"] * self.trial.copies
+            if self.counts["pages"] < self.trial.pages:
+                result["nextCursor"] = self.trial.cursor.replace("*", str(self.counts["pages"]))
+        elif method == "tools/call" and is_modern and "inputResponses" in params:
+            self._examine("round", {"params": params, "declared": self._declares}, method)
+        elif method == "tools/call" and is_modern and (wanted := self._list_wanted()):
+            result |= {"resultType": "input_required", "inputRequests": wanted, "requestState": STATE}
+        return {**reply, "result": result}
+
+    def _list_wanted(self) -> Json:
+        asks = [ask for ask in self.trial.asks if ask.needs in self._declares]
+        return {ask.name: {"method": ask.method, "params": ask.params} for ask in asks}
+
+
+async def check_client(command: Sequence[str], *, timeout: float = 10.0) -> CheckReport:
+    """Check a client by starting it against servers that try it, one after another, and return a report.
+
+    The client is to connect to the address that it is given, list the tools, call each, and end. It is started in a
+    home of its own, with a small environment that has ``ANTIPHON_CHECK_URL`` and ``ANTIPHON_CHECK_TOKEN``. What it does
+    never raises: it becomes a finding.
+
+    Args:
+        command: its command line; ``{url}`` and ``{token}`` in the words become the address and an access token.
+        timeout: seconds for one answer, and of silence after which a client is ended.
+
+    Raises:
+        ConfigError: the command cannot be started.
+    """
+    report = CheckReport(target=examine_launch(command).target, is_client=True)
+    ends, said = True, ""
+    with give_home(Command(argv=command), keep_keys=True) as housed:
+        for trial in read_rules().trial:
+            now = asyncio.get_running_loop().time()
+            server = TrialServer(trial=trial, report=report, wait=timeout, heard=now + START_WAIT)
+            async with server.serve() as url:
+                how, code, said = await _run_client(housed, server, url, timeout if ends else SETTLE)
+            if how == "busy":
+                add_fault(report, "client.unfinished", trial.place, f"it still sends after {TRIAL_WAIT:g} s")
+            server.finish(is_stuck=ends and how == "silent", signal=max(0, -(code or 0)) if how == "ended" else 0)
+            # In the first trial the server is right: of a program that does not end then, silence says nothing.
+            ends = ends and (how == "ended" or trial.name != "asks")
+    if not report.revisions:
+        report.problem = excerpt_of(f"it opened no session, and said: {said[-300:] or 'nothing'}")
+    return report
+
+
+async def _run_client(
+    command: Command, server: TrialServer, url: str, patience: float
+) -> tuple[Literal["ended", "silent", "busy"], int | None, str]:
+    """Run the client until it ends, is silent, or takes too long; return which, its exit code and standard error."""
+    given = {"ANTIPHON_CHECK_URL": url, "ANTIPHON_CHECK_TOKEN": server.token}
+    argv = [word.replace("{url}", url).replace("{token}", server.token) for word in command.argv]
+    channel = await StdioClientChannel.spawn(argv, env={**(command.env or {}), **given}, grace=QUIET)
+    loop = asyncio.get_running_loop()
+    how: Literal["ended", "silent", "busy"] = "silent"
+    until = loop.time() + TRIAL_WAIT
+    try:
+        while how == "silent" and (left := min(server.heard + patience, until) - loop.time()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, QUIET)):
+                    how = "silent" if await channel.receive() else "ended"
+    finally:
+        await channel.close()
+    return "busy" if how == "silent" and server.heard + patience > until else how, channel.returncode, channel.stderr

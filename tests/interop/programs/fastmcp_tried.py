@@ -1,0 +1,30 @@
+"""FastMCP as a client that is checked: lists the tools of a URL, and calls each."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+from fastmcp import Client
+
+
+async def sample(messages: Any, params: Any, context: Any) -> str:
+    """Answer as a model would."""
+    return "hello"
+
+
+async def elicit(message: str, kind: Any, params: Any, context: Any) -> dict[str, int]:
+    """Accept the form."""
+    return {"number": 3}
+
+
+async def main(url: str) -> None:
+    """List the tools, and call each."""
+    async with Client(url, sampling_handler=sample, elicitation_handler=elicit, roots=["file:///project"]) as client:
+        for name in dict.fromkeys(tool.name for tool in await client.list_tools()):
+            await client.call_tool(name, {})
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

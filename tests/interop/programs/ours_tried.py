@@ -1,0 +1,30 @@
+"""Our own client as it is checked: lists the tools of a URL, and calls each."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from antiphon import Client, ElicitResult
+
+
+async def sample(params: object, origin: object) -> str:
+    """Answer as a model would."""
+    return "hello"
+
+
+async def elicit(params: object, origin: object) -> ElicitResult:
+    """Accept the form."""
+    return ElicitResult(action="accept", content={"number": 3})
+
+
+async def main(url: str) -> None:
+    """List the tools, and call each."""
+    client = Client(url, sampling=sample, elicitation=elicit, roots=["/project"])
+    async with client:
+        for name in dict.fromkeys([tool.name async for tool in client.tools()]):
+            await client.call_tool(name, {})
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
