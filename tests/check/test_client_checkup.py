@@ -52,7 +52,7 @@ async def test_a_right_client_has_no_finding(era: str, monkeypatch: pytest.Monke
 
 def test_pages_without_end_are_found():
     """A client that has read more than 10,001 pages has no bound; ours has one of 10,000."""
-    seen = {"pages": 10_050, "isStuck": False, "signal": 0}
+    seen = {"pages": 10_050, "how": "ended", "code": 0}
     assert [one[0] for one in find_faults("trial:endless", seen, find_revision(LEGACY[-1]))] == ["client.endless"]
     assert [*find_faults("trial:endless", {**seen, "pages": 10_000}, find_revision(LEGACY[-1]))] == []
 

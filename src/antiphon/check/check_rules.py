@@ -48,7 +48,7 @@ class CheckRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Probe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request that is tried on every server; ``rules/10-opening.toml`` says what each member means."""
+    """What is tried on a server, or (``rules/90-trials.toml``) on a client; ``rules/10-opening.toml`` says the rest."""
 
     name: str
     method: str = "ping"
@@ -64,6 +64,15 @@ class Probe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     may_fail: bool = False
     since: str = ""
     until: str = ""
+    speaks: tuple[str, ...] = tuple(one.name for one in REVISIONS if not one.modern)
+    sends: tuple[tuple[str, str, int, str], ...] = ()
+    asks: tuple[Probe, ...] = ()
+    result: Mapping[str, Any] = {}
+    replies: int = 1
+    copies: int = 1
+    cursor: str = ""
+    pages: int = 1
+    deed: Literal["", "cut", "lost", "redirect"] = ""
 
 
 class PlayedClient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,23 +84,6 @@ class PlayedClient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     revisions: tuple[str, ...]
     declares: Mapping[str, Any]
     info: Mapping[str, Any]
-
-
-class Trial(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a client is tried with; ``rules/90-trials.toml`` says what each member means."""
-
-    name: str
-    place: str
-    speaks: tuple[str, ...] = tuple(one.name for one in REVISIONS if not one.modern)
-    to: str = "tools/list"
-    sends: tuple[tuple[str, str, int, str], ...] = ()
-    asks: tuple[Probe, ...] = ()
-    result: Mapping[str, Any] = {}
-    replies: int = 1
-    copies: int = 1
-    cursor: str = ""
-    pages: int = 1
-    deed: Literal["", "cut", "lost", "redirect"] = ""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -124,7 +116,7 @@ class RuleFile(Struct):
     clients: dict[str, PlayedClient]
     probe: tuple[Probe, ...]
     http: tuple[Probe, ...]
-    trial: tuple[Trial, ...]
+    trial: tuple[Probe, ...]
     results: dict[str, dict[str, Any]]
 
 

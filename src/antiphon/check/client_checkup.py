@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
 from antiphon.check.check_report import CheckReport, add_fault
-from antiphon.check.check_rules import Trial, excerpt_of, find_faults, read_rules
+from antiphon.check.check_rules import Probe, excerpt_of, find_faults, read_rules
 from antiphon.check.checkup import START_WAIT, examine_launch, give_home
 from antiphon.check.raw_peer import MAX_MESSAGES, QUIET, Json
 from antiphon.check.value_tests import read_object
@@ -40,7 +41,7 @@ _SESSION = "mcp-session-id"
 class TrialServer:
     """One trial of a client, from its start to its end."""
 
-    trial: Trial
+    trial: Probe
     report: CheckReport
     wait: float  # most seconds for the answer to one ask
     heard: float  # when the client was last heard, in seconds of the event loop
@@ -48,33 +49,20 @@ class TrialServer:
     revision: Revision | None = None
     counts: Counter[str] = field(default_factory=Counter[str])
     """Messages by their methods, and what ``rules/90-trials.toml`` names besides."""
-    _ports: tuple[int, ...] = ()  # that of the server, and that of another origin
+    elsewhere: str = ""  # the address of another origin
     _declares: Json = field(default_factory=dict[str, Any])
     _ids: set[str] = field(default_factory=set[str])
     _asked: dict[str, asyncio.Future[Json]] = field(default_factory=dict[str, "asyncio.Future[Json]"])
     _cut: tuple[float, Json] | None = None
 
-    @asynccontextmanager
-    async def serve(self) -> AsyncGenerator[str]:
-        """Serve for as long as the context lasts; gives the URL."""
-        runner = web.ServerRunner(web.Server(self._handle), shutdown_timeout=0.1)
-        await runner.setup()
-        try:
-            for _ in range(2):
-                await web.TCPSite(runner, "127.0.0.1", 0).start()
-            self._ports = tuple(address[1] for address in runner.addresses)
-            yield f"http://127.0.0.1:{self._ports[0]}/mcp"
-        finally:
-            await runner.cleanup()
-
-    def finish(self, *, is_stuck: bool, signal: int) -> None:
-        """Apply the rules on the whole trial, once the client has ended or does nothing more."""
+    def finish(self, how: str, code: int | None) -> None:
+        """Apply the rules on the whole trial, once the client is no longer awaited."""
         silent = [name for name, reply in self._asked.items() if not reply.done() or reply.cancelled()]
         if self.counts["reached"]:
-            about = {**self.counts, "silent": silent, "isStuck": is_stuck, "signal": signal}
+            about = {**self.counts, "silent": silent, "how": how, "code": code or 0}
             self._examine(f"trial:{self.trial.name}", about, self.trial.place)
         elif self.counts["spoken"]:
-            add_fault(self.report, "client.unreached", self.trial.place, f"no {self.trial.to} was sent")
+            add_fault(self.report, "client.unreached", self.trial.place, f"no {self.trial.method} was sent")
 
     def _examine(self, kind: str, value: object, place: str, *, seen: object = None) -> None:
         """Apply the rules of a kind; ``seen`` is shown in place of the part that is wrong."""
@@ -82,12 +70,14 @@ class TrialServer:
             where, shown = (f"{place}: {path}", part) if seen is None and path else (place, seen or part)
             add_fault(self.report, rule, where, shown, self.revision.name if self.revision else "")
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle_elsewhere(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Count a request that has come to the other origin."""
+        self.counts.update(elsewhere=1, leaked=int(self.token in str(request.headers)))
+        return web.Response(status=404)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Serve one HTTP request; there is no stream to GET but one that was cut."""
         headers = {name.lower(): value for name, value in request.headers.items()}
-        if request.transport is None or request.transport.get_extra_info("sockname")[1] != self._ports[0]:
-            self.counts.update(elsewhere=1, leaked=int(self.token in str(headers)))
-            return web.Response(status=404)
         self.heard = asyncio.get_running_loop().time()
         if request.method == "GET" and self._cut is not None:
             (began, message), self._cut = self._cut, None
@@ -144,11 +134,13 @@ class TrialServer:
 
     async def _respond(self, request: web.BaseRequest, message: Json, headers: Json) -> web.StreamResponse:
         method, is_opening = message["method"], message["method"] == "initialize"
-        is_meant = method == self.trial.to and not self.counts["reached"] and (is_opening or self.revision is not None)
+        is_meant = (
+            method == self.trial.method and not self.counts["reached"] and (is_opening or self.revision is not None)
+        )
         self.counts["reached"] += is_meant
         deed = self.trial.deed if is_meant else ""
         if deed == "redirect":
-            return web.Response(status=307, headers={"Location": f"http://127.0.0.1:{self._ports[1]}/mcp"})
+            return web.Response(status=307, headers={"Location": self.elsewhere})
         if deed == "cut":
             self._cut = (self.heard, message)
             return web.Response(body=encode_event(b"", id=EVENT, retry=RETRY), content_type="text/event-stream")
@@ -204,30 +196,23 @@ class TrialServer:
             result["tools"] = result["tools"] * self.trial.copies
             if self.counts["pages"] < self.trial.pages:
                 result["nextCursor"] = self.trial.cursor.replace("*", str(self.counts["pages"]))
-        elif method == "tools/call" and is_modern and "inputResponses" in params:
-            self._examine("round", {"params": params, "declared": self._declares}, method)
-        elif method == "tools/call" and is_modern and (wanted := self._list_wanted()):
-            result |= {"resultType": "input_required", "inputRequests": wanted, "requestState": STATE}
+        elif method == "tools/call" and is_modern:
+            asks = [ask for ask in self.trial.asks if ask.needs in self._declares]
+            wanted = {ask.name: {"method": ask.method, "params": ask.params} for ask in asks}
+            if "inputResponses" in params:
+                self._examine("round", {"params": params, "declared": self._declares}, method)
+            elif wanted:
+                result |= {"resultType": "input_required", "inputRequests": wanted, "requestState": STATE}
         return {**reply, "result": result}
-
-    def _list_wanted(self) -> Json:
-        asks = [ask for ask in self.trial.asks if ask.needs in self._declares]
-        return {ask.name: {"method": ask.method, "params": ask.params} for ask in asks}
 
 
 async def check_client(command: Sequence[str], *, timeout: float = 10.0) -> CheckReport:
     """Check a client by starting it against servers that try it, one after another, and return a report.
 
-    The client is to connect to the address that it is given, list the tools, call each, and end. It is started in a
-    home of its own, with a small environment that has ``ANTIPHON_CHECK_URL`` and ``ANTIPHON_CHECK_TOKEN``. What it does
-    never raises: it becomes a finding.
-
-    Args:
-        command: its command line; ``{url}`` and ``{token}`` in the words become the address and an access token.
-        timeout: seconds for one answer, and of silence after which a client is ended.
-
-    Raises:
-        ConfigError: the command cannot be started.
+    ``{url}`` and ``{token}`` in its command become the address of a server, and an access token; its environment has
+    both as well. It is to list the tools, call each, and end. What it does never raises: it becomes a finding.
+    ``timeout``: seconds for one answer, and of silence after which it is ended. Raises ``ConfigError`` if there is no
+    such program.
     """
     report = CheckReport(target=examine_launch(command).target, is_client=True)
     ends, said = True, ""
@@ -235,13 +220,12 @@ async def check_client(command: Sequence[str], *, timeout: float = 10.0) -> Chec
         for trial in read_rules().trial:
             now = asyncio.get_running_loop().time()
             server = TrialServer(trial=trial, report=report, wait=timeout, heard=now + START_WAIT)
-            async with server.serve() as url:
+            async with RawTestServer(server.handle) as here, RawTestServer(server.handle_elsewhere) as other:
+                server.elsewhere, url = str(other.make_url("/mcp")), str(here.make_url("/mcp"))
                 how, code, said = await _run_client(housed, server, url, timeout if ends else SETTLE)
-            if how == "busy":
-                add_fault(report, "client.unfinished", trial.place, f"it still sends after {TRIAL_WAIT:g} s")
-            server.finish(is_stuck=ends and how == "silent", signal=max(0, -(code or 0)) if how == "ended" else 0)
             # In the first trial the server is right: of a program that does not end then, silence says nothing.
             ends = ends and (how == "ended" or trial.name != "asks")
+            server.finish(how if ends else "", code)
     if not report.revisions:
         report.problem = excerpt_of(f"it opened no session, and said: {said[-300:] or 'nothing'}")
     return report

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import click
 import msgspec
@@ -18,7 +18,6 @@ from antiphon import __version__
 from antiphon.check.check_report import CheckReport, format_report, make_json, make_junit, make_sarif
 from antiphon.check.check_rules import excerpt_of
 from antiphon.check.checkup import check_server, examine_launch
-from antiphon.check.client_checkup import check_client
 from antiphon.cli.config_files import find_entries, resolve_target, target_of
 from antiphon.cli.options import Config, Json, Reach, RevisionName, complete_server
 from antiphon.cli.output import formats
@@ -82,12 +81,15 @@ async def command(
     if every and since is not None:
         raise ConfigError("--since compares one server: give its name in place of --all")
     previous = None if since is None else _read_definitions(since)
-    check: Callable[[Any], Awaitable[CheckReport]] = partial(check_client, timeout=timeout)
-    if not client:
-        check = partial(
-            check_server, calls=call or (), headers=Reach(header=header).headers, timeout=timeout, keep_keys=keys,
-            revision=revision, previous=previous, client=played,
-        )  # fmt: skip
+    check: Callable[[Any], Awaitable[CheckReport]] = partial(
+        check_server, calls=call or (), headers=Reach(header=header).headers, timeout=timeout, keep_keys=keys,
+        revision=revision, previous=previous, client=played,
+    )  # fmt: skip
+    if client:
+        # Imported here, because a server needs no other server to be checked.
+        from antiphon.check.client_checkup import check_client
+
+        check = cast("Any", partial(check_client, timeout=timeout))
     reports: list[CheckReport] = []
     for name, find_target in _list_targets(words or [], config, every=every, is_client=client).items():
         try:
