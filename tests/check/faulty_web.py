@@ -32,6 +32,7 @@ WEB_FAULTS = {
     "body for notifications": WebFault("http.accepted", "POST of a notification"),
     "no get": WebFault("http.get", "GET"),
     "get of html": WebFault("http.get", "GET"),
+    "no resumption": WebFault("http.resume", "GET with Last-Event-ID", "advice"),
     "redirects": WebFault("http.redirect", "initialize", "advice"),
     "takes garbage": WebFault("http.garbage", "POST of a broken body", "advice"),
     "fails on garbage": WebFault("http.garbage", "POST of a broken body", "advice"),
@@ -112,6 +113,8 @@ class FaultyWeb:
 
     async def get(self, request: web.Request) -> web.Response:
         """Refuse to open a stream, since nothing would be sent on it."""
+        if request.headers.get("Last-Event-ID") == "one" and self.fault == "resumes":
+            return web.Response(text=": the stream goes on\n\n", content_type="text/event-stream")
         if self.fault == "get of html":
             return web.Response(text="<p>hello", content_type="text/html")
         return web.Response(status=404 if self.fault == "no get" else 405)
@@ -157,6 +160,8 @@ class FaultyWeb:
             self.ended.discard(headers[SESSION])
         if self.fault == "html" and request["method"] == "tools/list":
             return web.Response(text=json.dumps(reply), content_type="text/html")
+        if self.fault in ("resumes", "no resumption") and request["method"] == "tools/list":
+            return web.Response(text=f"id: one\ndata: {json.dumps(reply)}\n\n", content_type="text/event-stream")
         error: dict[str, int] = {} if isinstance(reply, list) else reply.get("error", {})
         refusals = {-32601: 404, -32022: 400, -32020: 400} if modern and self.fault != "200 for unknown" else {}
         status = refusals.get(error.get("code", 0), 200)

@@ -31,6 +31,13 @@ async def test_a_server_that_cannot_be_reached_is_a_problem():
     assert report.findings == []
 
 
+async def test_a_stream_that_can_be_resumed_is_right():
+    """Its events have ids, and a GET that names one goes on with it."""
+    async with serve_web("resumes") as url:
+        report = await check_server(url, timeout=30.0, revision="2025-11-25")
+    assert report.findings == []
+
+
 async def test_a_header_with_a_token_goes_with_every_request():
     """It is sent as it was given, so that a server behind a login can be checked."""
     async with serve_web("no fault") as url:

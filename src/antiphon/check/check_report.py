@@ -52,9 +52,8 @@ def add_fault(report: CheckReport, rule: str, place: str, seen: object, revision
             return
     if sum(one.rule.id == rule for one in report.findings) < MAX_OF_RULE:
         spoken = (revision,) if revision else ()
-        report.findings.append(
-            Finding(rule=read_rules().rules[rule], place=place, seen=excerpt_of(seen), revisions=spoken)
-        )
+        broken = read_rules().rules[rule]
+        report.findings.append(Finding(rule=broken, place=place, seen=excerpt_of(seen), revisions=spoken))
 
 
 def group_findings(findings: Sequence[Finding]) -> list[tuple[CheckRule, list[Finding]]]:

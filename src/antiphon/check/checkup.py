@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -45,8 +45,7 @@ START_WAIT, MODERN_WAIT, TOTAL_WAIT = 60.0, 3.0, 180.0
 unknown revision; and for all revisions together."""
 _HOMES = ("HOME", "USERPROFILE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "APPDATA")
 _OPTION = re.compile(r"(?<=-)(\w[\w-]*)[= ](\S+)")
-Where = TypeVar("Where", bound=Serves | Command | Address)
-_EVERYTHING: Mapping[str, Any] = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
+_EVERYTHING: Json = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
 
 
 @dataclass
@@ -56,7 +55,6 @@ class Checkup:
     where: Serves | Command | Address
     report: CheckReport
     calls: Mapping[str, Mapping[str, Any]]
-    headers: Mapping[str, str]
     wait: float
     revision: str
     previous: Mapping[str, str]
@@ -69,12 +67,9 @@ class Checkup:
     """Whether the server at this address speaks HTTP+SSE, and not Streamable HTTP."""
 
     @asynccontextmanager
-    async def _connect(
-        self, revision: Revision, note: Note, declares: Mapping[str, Any] | None = None
-    ) -> AsyncGenerator[RawPeer]:
+    async def _connect(self, revision: Revision, note: Note, declares: Json | None = None) -> AsyncGenerator[RawPeer]:
         """Connect once more, for as long as the context lasts; raises ``AntiphonError`` if that cannot be."""
-        given: dict[str, Any] = {"revision": revision, "note": note}
-        given["wait"] = self.wait + 2 * self.slowness
+        given: Json = {"revision": revision, "note": note, "wait": self.wait + 2 * self.slowness}
         given |= {"declares": declares or {}, "info": CLIENT}
         if self.client and revision.name in self.client.revisions:
             given |= {"declares": self.client.declares, "info": self.client.info}
@@ -85,9 +80,7 @@ class Checkup:
                 from antiphon.transports.http.client.http_request import new_session
 
                 session = new_session(ssl=self.where.ssl, proxy=self.where.proxy, trust_env=True)
-                headers = {
-                    name.lower(): value for name, value in {**(self.where.headers or {}), **self.headers}.items()
-                }
+                headers = {name.lower(): value for name, value in (self.where.headers or {}).items()}
                 await stack.enter_async_context(session)
                 peer: RawPeer = HttpPeer(url=self.where.url, session=session, headers=headers, **given)
             elif isinstance(self.where, Command):
@@ -158,7 +151,6 @@ class Checkup:
     async def _find_stream(self, note: Note) -> bool:
         """Find out whether a server that has refused a POST speaks HTTP+SSE, and remember it."""
         if isinstance(self.where, Address) and self.where.url.startswith("http") and not self.is_oldest:
-            self.where = structs.replace(self.where, headers={**(self.where.headers or {}), **self.headers})
             with suppress(AntiphonError):
                 await (await open_channel(self.where, oldest=True)).channel.close()
                 self.is_oldest = True
@@ -289,10 +281,11 @@ async def check_server(
     except ValueError as error:
         raise ConfigError(f"calls are written NAME or NAME={{...}}, with a JSON object: {error}") from None
     where, report = locate_target(target), examine_launch(target)
+    if isinstance(where, Address):
+        where = structs.replace(where, headers={**(where.headers or {}), **(headers or {})})
     with give_home(where, keep_keys=keep_keys) as housed:
-        checkup = Checkup(
-            housed, report, allowed, headers or {}, timeout, revision, previous or {}, read_rules().clients.get(client)
-        )
+        played = read_rules().clients.get(client)
+        checkup = Checkup(housed, report, allowed, timeout, revision, previous or {}, played)
         try:
             async with asyncio.timeout(TOTAL_WAIT):
                 await checkup.run()
@@ -302,7 +295,7 @@ async def check_server(
 
 
 @contextmanager
-def give_home(where: Where, *, keep_keys: bool) -> Generator[Where]:
+def give_home(where: Any, *, keep_keys: bool) -> Generator[Any]:
     """Give a command a home for as long as the context lasts, and a placeholder for each of its keys."""
     with GUARDIAN.held(), tempfile.TemporaryDirectory(prefix="antiphon-check-", ignore_cleanup_errors=True) as home:
         if isinstance(where, Command):

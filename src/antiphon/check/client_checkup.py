@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -44,25 +44,41 @@ class TrialServer:
     trial: Probe
     report: CheckReport
     wait: float  # most seconds for the answer to one ask
-    heard: float  # when the client was last heard, in seconds of the event loop
-    token: str = field(default_factory=secrets.token_hex)  # made up; no other origin may get it
     revision: Revision | None = None
     counts: Counter[str] = field(default_factory=Counter[str])
     """Messages by their methods, and what ``rules/90-trials.toml`` names besides."""
-    elsewhere: str = ""  # the address of another origin
+    _heard: float = 0.0  # when the client was last heard, in seconds of the event loop
+    _token: str = field(default_factory=secrets.token_hex)  # made up; no other origin may get it
+    _elsewhere: str = ""  # the address of another origin
     _declares: Json = field(default_factory=dict[str, Any])
     _ids: set[str] = field(default_factory=set[str])
     _asked: dict[str, asyncio.Future[Json]] = field(default_factory=dict[str, "asyncio.Future[Json]"])
     _cut: tuple[float, Json] | None = None
 
-    def finish(self, how: str, code: int | None) -> None:
-        """Apply the rules on the whole trial, once the client is no longer awaited."""
+    async def run(self, command: Command, patience: float, *, ends: bool) -> tuple[str, str]:
+        """Run the client until it ends, is silent, or is busy for too long; return which, and its standard error."""
+        loop, how = asyncio.get_running_loop(), "silent"
+        until, self._heard = loop.time() + TRIAL_WAIT, loop.time() + START_WAIT
+        async with RawTestServer(self._handle) as here, RawTestServer(self._handle_elsewhere) as other:
+            self._elsewhere, url = str(other.make_url("/mcp")), str(here.make_url("/mcp"))
+            argv = [word.replace("{url}", url).replace("{token}", self._token) for word in command.argv]
+            given = {**(command.env or {}), "ANTIPHON_CHECK_URL": url, "ANTIPHON_CHECK_TOKEN": self._token}
+            channel = await StdioClientChannel.spawn(argv, env=given, grace=QUIET)
+            try:
+                while how == "silent" and (left := min(self._heard + patience, until) - loop.time()) > 0:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(min(left, QUIET)):
+                            how = "silent" if await channel.receive() else "ended"
+            finally:
+                await channel.close()
+        how = "busy" if how == "silent" and self._heard + patience > until else how
         silent = [name for name, reply in self._asked.items() if not reply.done() or reply.cancelled()]
         if self.counts["reached"]:
-            about = {**self.counts, "silent": silent, "how": how, "code": code or 0}
+            about = {**self.counts, "silent": silent, "how": how if ends else "", "code": channel.returncode or 0}
             self._examine(f"trial:{self.trial.name}", about, self.trial.place)
         elif self.counts["spoken"]:
             add_fault(self.report, "client.unreached", self.trial.place, f"no {self.trial.method} was sent")
+        return how, channel.stderr
 
     def _examine(self, kind: str, value: object, place: str, *, seen: object = None) -> None:
         """Apply the rules of a kind; ``seen`` is shown in place of the part that is wrong."""
@@ -70,19 +86,19 @@ class TrialServer:
             where, shown = (f"{place}: {path}", part) if seen is None and path else (place, seen or part)
             add_fault(self.report, rule, where, shown, self.revision.name if self.revision else "")
 
-    async def handle_elsewhere(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle_elsewhere(self, request: web.BaseRequest) -> web.StreamResponse:
         """Count a request that has come to the other origin."""
-        self.counts.update(elsewhere=1, leaked=int(self.token in str(request.headers)))
+        self.counts.update(elsewhere=1, leaked=int(self._token in str(request.headers)))
         return web.Response(status=404)
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Serve one HTTP request; there is no stream to GET but one that was cut."""
         headers = {name.lower(): value for name, value in request.headers.items()}
-        self.heard = asyncio.get_running_loop().time()
+        self._heard = asyncio.get_running_loop().time()
         if request.method == "GET" and self._cut is not None:
             (began, message), self._cut = self._cut, None
             is_right = headers.get("last-event-id") == EVENT
-            self.counts.update(resumed=int(is_right), waited=int(1000 * (self.heard - began)))
+            self.counts.update(resumed=int(is_right), waited=int(1000 * (self._heard - began)))
             return await self._stream(request, message, {})
         if request.method != "POST" or self.counts["messages"] > MAX_MESSAGES:
             return web.Response(status=405)
@@ -105,8 +121,9 @@ class TrialServer:
             self._agree(method, params)
         elif (asked := self._asked.get(str(message.get("id")))) and not asked.done():
             asked.set_result(message)
-        after = is_request and self.counts["reached"] > 0
-        self.counts.update({method[:99]: 1, "messages": 1, "after": int(after), "wrong": params.get("name") == "wrong"})
+        counted = method if method in ("initialize", "notifications/initialized") else "others"
+        after = int(is_request and self.counts["reached"] > 0)
+        self.counts.update({counted: 1, "messages": 1, "after": after, "wrong": params.get("name") == "wrong"})
         revision = headers.get("mcp-protocol-version")
         about = {
             "message": found, "headers": headers, "isNew": is_new,
@@ -134,15 +151,14 @@ class TrialServer:
 
     async def _respond(self, request: web.BaseRequest, message: Json, headers: Json) -> web.StreamResponse:
         method, is_opening = message["method"], message["method"] == "initialize"
-        is_meant = (
-            method == self.trial.method and not self.counts["reached"] and (is_opening or self.revision is not None)
-        )
+        is_spoken = is_opening or self.revision is not None
+        is_meant = is_spoken and method == self.trial.method and not self.counts["reached"]
         self.counts["reached"] += is_meant
         deed = self.trial.deed if is_meant else ""
         if deed == "redirect":
-            return web.Response(status=307, headers={"Location": self.elsewhere})
+            return web.Response(status=307, headers={"Location": self._elsewhere})
         if deed == "cut":
-            self._cut = (self.heard, message)
+            self._cut = (self._heard, message)
             return web.Response(body=encode_event(b"", id=EVENT, retry=RETRY), content_type="text/event-stream")
         if self.trial.deed == "lost" and self.counts["reached"] and headers.get(_SESSION) == "antiphon-check-1":
             # What is on its way together with the first such request is no fault.
@@ -218,34 +234,10 @@ async def check_client(command: Sequence[str], *, timeout: float = 10.0) -> Chec
     ends, said = True, ""
     with give_home(Command(argv=command), keep_keys=True) as housed:
         for trial in read_rules().trial:
-            now = asyncio.get_running_loop().time()
-            server = TrialServer(trial=trial, report=report, wait=timeout, heard=now + START_WAIT)
-            async with RawTestServer(server.handle) as here, RawTestServer(server.handle_elsewhere) as other:
-                server.elsewhere, url = str(other.make_url("/mcp")), str(here.make_url("/mcp"))
-                how, code, said = await _run_client(housed, server, url, timeout if ends else SETTLE)
+            server = TrialServer(trial=trial, report=report, wait=timeout)
+            how, said = await server.run(housed, timeout if ends else SETTLE, ends=ends)
             # In the first trial the server is right: of a program that does not end then, silence says nothing.
             ends = ends and (how == "ended" or trial.name != "asks")
-            server.finish(how if ends else "", code)
     if not report.revisions:
         report.problem = excerpt_of(f"it opened no session, and said: {said[-300:] or 'nothing'}")
     return report
-
-
-async def _run_client(
-    command: Command, server: TrialServer, url: str, patience: float
-) -> tuple[Literal["ended", "silent", "busy"], int | None, str]:
-    """Run the client until it ends, is silent, or takes too long; return which, its exit code and standard error."""
-    given = {"ANTIPHON_CHECK_URL": url, "ANTIPHON_CHECK_TOKEN": server.token}
-    argv = [word.replace("{url}", url).replace("{token}", server.token) for word in command.argv]
-    channel = await StdioClientChannel.spawn(argv, env={**(command.env or {}), **given}, grace=QUIET)
-    loop = asyncio.get_running_loop()
-    how: Literal["ended", "silent", "busy"] = "silent"
-    until = loop.time() + TRIAL_WAIT
-    try:
-        while how == "silent" and (left := min(server.heard + patience, until) - loop.time()) > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(left, QUIET)):
-                    how = "silent" if await channel.receive() else "ended"
-    finally:
-        await channel.close()
-    return "busy" if how == "silent" and server.heard + patience > until else how, channel.returncode, channel.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ from yarl import URL
 from antiphon.auth.challenge import oauth_challenge, read_challenges
 from antiphon.auth.client.discovery import resource_places
 from antiphon.check.check_rules import Probe, excerpt_of, list_probes
-from antiphon.check.raw_peer import MAX_BYTES, Json, RawPeer
+from antiphon.check.raw_peer import MAX_BYTES, IsDone, Json, RawPeer
 from antiphon.check.value_tests import read_list, read_object
 from antiphon.errors import RemoteProtocolError
 from antiphon.machine.loopback import is_loopback
@@ -38,14 +38,14 @@ class HttpPeer(RawPeer):
     last: Json = field(default_factory=lambda: {"status": 0})
     """The latest response to a POST: ``status`` (0: none, -1: none in time), ``type``, ``text``, ``headers``."""
     session_id: str = ""
+    event_id: str = ""  # of the first event that had one
 
     def _make_headers(self, message: object) -> dict[str, str]:
         found = {"content-type": "application/json", "accept": "application/json, text/event-stream", **self.headers}
         request = read_object(message)
         method = request.get("method")
-        if self.session_id and method != "initialize":
-            found[_SESSION] = self.session_id
         if method != "initialize":
+            found |= {_SESSION: self.session_id} if self.session_id else {}
             found["mcp-protocol-version"] = self.revision.name
         if self.revision.modern and isinstance(method, str):
             found["mcp-method"] = method
@@ -54,7 +54,7 @@ class HttpPeer(RawPeer):
                 found["mcp-name"] = encode_value(named)
         return found
 
-    async def exchange(self, messages: Sequence[object], is_done: Callable[[], bool] | None = None) -> None:
+    async def exchange(self, messages: Sequence[object], is_done: IsDone = None) -> None:
         """Post messages, and take what their responses bring; notes a response that is no reply."""
         for message in messages:
             answer = await self._request("POST", self._make_headers(message), message, is_done)
@@ -75,12 +75,7 @@ class HttpPeer(RawPeer):
                     self.take_reply({"id": each.get("id"), "error": {"code": 0, "message": _show_response(answer)}})
 
     async def _request(
-        self,
-        verb: str,
-        headers: Mapping[str, str],
-        message: object = None,
-        is_done: Callable[[], bool] | None = None,
-        url: str = "",
+        self, verb: str, headers: Mapping[str, str], message: object = None, is_done: IsDone = None, url: str = ""
     ) -> Json:
         """Send a request and return its response; its messages are taken until ``is_done``. Never raises."""
         data = message if isinstance(message, bytes) else b"" if message is None else encode_json(message)
@@ -106,10 +101,11 @@ class HttpPeer(RawPeer):
         except (HttpFailure, RemoteProtocolError, ValueError) as error:
             return {**found, "status": 0, "text": str(error)}
 
-    async def _read_events(self, response: aiohttp.ClientResponse, is_done: Callable[[], bool] | None) -> None:
+    async def _read_events(self, response: aiohttp.ClientResponse, is_done: IsDone) -> None:
         parser = EventParser()
         while is_done is not None and not response.content.at_eof() and not self.ended and not is_done():
             for event in parser.feed(await response.content.readany()):
+                self.event_id = self.event_id or event.id or ""
                 if event.data.strip() and event.event == "message":
                     self.take(event.data)
 
@@ -124,6 +120,7 @@ class HttpPeer(RawPeer):
         """Try headers, statuses, other origins, and the end of the session."""
         is_local = is_loopback(URL(self.url).host or "")
         there = {"", *self.capabilities, "session" if self.session_id else "", "local" if is_local else ""}
+        there |= {"events"} if self.event_id else set()
         for probe in list_probes("http", self.revision):
             if self.ended or probe.needs not in there:
                 continue
@@ -146,7 +143,7 @@ class HttpPeer(RawPeer):
             is_opening = probe.method == "opening"
             message = self.make_opening() if is_opening else self.make_request(probe.method, probe.params)
         headers = {**self._make_headers(message), **probe.headers}
-        kept = {name: value for name, value in headers.items() if value}
+        kept = {name: value.replace("{event}", self.event_id) for name, value in headers.items() if value}
         answer = await self._request("POST" if message is not None else probe.method, kept, message)
         if probe.method == "opening" and (opened := answer["headers"].get(_SESSION)):
             if opened == self.session_id:

@@ -28,6 +28,7 @@ from antiphon.wire.revisions import Revision
 Json = dict[str, Any]
 Note = Callable[[str, str, object], None]
 """Takes the id of a rule, the place, and what was seen there."""
+IsDone = Callable[[], bool] | None  # whether all that is awaited has come
 MAX_MESSAGES, MAX_BYTES = 20_000, 64 * 1024 * 1024
 """Most messages and bytes of one connection: all lists of a server with 10,000 tools on pages of one; four frames."""
 MAX_DEPTH, MAX_SILENT, QUIET = 200, 2, 0.3
@@ -116,7 +117,7 @@ class RawPeer:
         self.place = method
         await self.exchange([{"jsonrpc": "2.0", "method": method, "params": params}])
 
-    async def exchange(self, messages: Sequence[object], is_done: Callable[[], bool] | None = None) -> None:
+    async def exchange(self, messages: Sequence[object], is_done: IsDone = None) -> None:
         """Send messages, or bytes as they are, and take what comes until ``is_done``; without it nothing is awaited."""
         raise NotImplementedError
 
@@ -200,7 +201,7 @@ class ChannelPeer(RawPeer):
 
     channel: Channel
 
-    async def exchange(self, messages: Sequence[object], is_done: Callable[[], bool] | None = None) -> None:
+    async def exchange(self, messages: Sequence[object], is_done: IsDone = None) -> None:
         """Send messages, and take what comes until ``is_done``."""
         for message in messages:
             room = self.channel.send(Frame(message if isinstance(message, bytes) else encode_value(message)))

@@ -86,13 +86,12 @@ def examine_definitions(peer: RawPeer, lists: Definitions) -> None:
 
 def hash_definitions(lists: Definitions) -> dict[str, str]:
     """Return a digest of each tool, prompt and resource by its kind and name."""
-    return {
-        f"{member} {read_object(item).get(key)!s:.200}": sha256(msgspec.json.encode(item, order="sorted")).hexdigest()[
-            :32
-        ]
-        for _, _, member, key, _ in _LISTS
-        for item in lists.get(member, [])[:MAX_ITEMS]
-    }
+    found: dict[str, str] = {}
+    for _, _, member, key, _ in _LISTS:
+        for item in lists.get(member, [])[:MAX_ITEMS]:
+            digest = sha256(msgspec.json.encode(item, order="sorted")).hexdigest()[:32]
+            found[f"{member} {read_object(item).get(key)!s:.200}"] = digest
+    return found
 
 
 async def call_tools(peer: RawPeer, lists: Definitions, calls: Mapping[str, Mapping[str, Any]]) -> None:

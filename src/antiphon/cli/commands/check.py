@@ -75,9 +75,7 @@ async def command(
         --timeout SECONDS: Most seconds for one reply; the first one may take a minute.
     """
     if client and (every or call or keys or since or played or header or revision != "auto" or not words):
-        raise ConfigError(
-            "--client takes a command after --; of the options only --yes, --json, --sarif, --junit and --timeout"
-        )
+        raise ConfigError("--client takes a command, and of the options --yes, --json, --sarif, --junit and --timeout")
     if every and since is not None:
         raise ConfigError("--since compares one server: give its name in place of --all")
     previous = None if since is None else _read_definitions(since)
@@ -91,7 +89,8 @@ async def command(
 
         check = cast("Any", partial(check_client, timeout=timeout))
     reports: list[CheckReport] = []
-    for name, find_target in _list_targets(words or [], config, every=every, is_client=client).items():
+    targets = {"": lambda: words or ()} if client else _list_targets(words or [], config, every=every)
+    for name, find_target in targets.items():
         try:
             target = find_target()
             _ask_to_start(target, yes=yes, keys=keys)
@@ -112,11 +111,7 @@ async def command(
     return max(formats.WRONG_USAGE if one.problem else formats.FAILED if one.errors else 0 for one in reports)
 
 
-def _list_targets(
-    words: Sequence[str], config: Path | None, *, every: bool, is_client: bool
-) -> Mapping[str, Callable[[], Target]]:
-    if is_client:
-        return {words[0]: lambda: words}
+def _list_targets(words: Sequence[str], config: Path | None, *, every: bool) -> Mapping[str, Callable[[], Target]]:
     if not every:
         if not words:
             raise ConfigError("name a server: a URL, a command after --, a .py file, or a configured name; or --all")
