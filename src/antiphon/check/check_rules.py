@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from antiphon.check.value_tests import TESTS, JsonPath, list_texts, walk_schemas
+from antiphon.check.value_tests import TESTS, JsonPath, list_texts, read_list, read_object, walk_schemas
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
 from antiphon.json_schema.validator import join_path
@@ -186,13 +186,10 @@ def _take_step(value: object, step: str) -> Iterator[tuple[JsonPath, Any]]:
         yield from list_texts(value)
     elif step == "**":
         yield from walk_schemas(value)
-    elif isinstance(value, list):
-        yield from (((at,), each) for at, each in enumerate(cast("list[Any]", value)) if step == "*")
-    elif isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        for name in members if step == "*" else (step,):
-            if name in members:
-                yield (name,), members[name]
+    else:
+        yield from (((at,), each) for at, each in enumerate(read_list(value)) if step == "*")
+        members = read_object(value)
+        yield from (((name,), members[name]) for name in (members if step == "*" else (step,)) if name in members)
 
 
 def excerpt_of(value: object) -> str:

@@ -73,23 +73,23 @@ class Checkup:
         given |= {"declares": declares or {}, "info": CLIENT}
         if self.client and revision.name in self.client.revisions:
             given |= {"declares": self.client.declares, "info": self.client.info}
+        where = self.where
         async with AsyncExitStack() as stack:
-            if isinstance(self.where, Address) and self.where.url.startswith("http") and not self.is_oldest:
+            if isinstance(where, Address) and where.url.startswith("http") and not self.is_oldest:
                 # Imported here, because most servers are programs.
                 from antiphon.check.http_peer import HttpPeer
                 from antiphon.transports.http.client.http_request import new_session
 
-                session = new_session(ssl=self.where.ssl, proxy=self.where.proxy, trust_env=True)
-                headers = {name.lower(): value for name, value in (self.where.headers or {}).items()}
-                await stack.enter_async_context(session)
-                peer: RawPeer = HttpPeer(url=self.where.url, session=session, headers=headers, **given)
-            elif isinstance(self.where, Command):
-                argv, env, cwd = self.where.argv, self.where.env, self.where.cwd
-                channel = await StdioClientChannel.spawn(argv, env=env, cwd=cwd, grace=self.grace)
+                new = new_session(ssl=where.ssl, proxy=where.proxy, trust_env=True)
+                headers = {name.lower(): value for name, value in (where.headers or {}).items()}
+                session = await stack.enter_async_context(new)
+                peer: RawPeer = HttpPeer(url=where.url, session=session, headers=headers, **given)
+            elif isinstance(where, Command):
+                channel = await StdioClientChannel.spawn(where.argv, env=where.env, cwd=where.cwd, grace=self.grace)
                 self.grace = QUIET
                 peer = ChannelPeer(channel=channel, **given)
             else:
-                opened = await open_channel(self.where, oldest=self.is_oldest)
+                opened = await open_channel(where, oldest=self.is_oldest)
                 stack.push_async_callback(end_tasks, opened.serving)
                 peer = ChannelPeer(channel=opened.channel, **given)
             stack.push_async_callback(peer.close)

@@ -225,10 +225,9 @@ class TrialServer:
 async def check_client(command: Sequence[str], *, timeout: float = 10.0) -> CheckReport:
     """Check a client by starting it against servers that try it, one after another, and return a report.
 
-    ``{url}`` and ``{token}`` in its command become the address of a server, and an access token; its environment has
-    both as well. It is to list the tools, call each, and end. What it does never raises: it becomes a finding.
-    ``timeout``: seconds for one answer, and of silence after which it is ended. Raises ``ConfigError`` if there is no
-    such program.
+    ``{url}`` and ``{token}`` in its command, and its environment, have an address and an access token. It is to list
+    the tools there, call each, and end. ``timeout``: seconds for one answer, and of silence after which it is ended.
+    Raises ``ConfigError`` if there is no such program; whatever else the client does becomes a finding.
     """
     report = CheckReport(target=examine_launch(command).target, is_client=True)
     ends, said = True, ""

@@ -140,8 +140,9 @@ class HttpPeer(RawPeer):
         elif probe.method.startswith("notifications/"):
             message = {"jsonrpc": "2.0", "method": probe.method, "params": probe.params}
         elif probe.method not in ("GET", "DELETE"):
-            is_opening = probe.method == "opening"
-            message = self.make_opening() if is_opening else self.make_request(probe.method, probe.params)
+            message = (
+                self.make_opening() if probe.method == "opening" else self.make_request(probe.method, probe.params)
+            )
         headers = {**self._make_headers(message), **probe.headers}
         kept = {name: value.replace("{event}", self.event_id) for name, value in headers.items() if value}
         answer = await self._request("POST" if message is not None else probe.method, kept, message)

@@ -78,10 +78,9 @@ async def command(
         raise ConfigError("--client takes a command, and of the options --yes, --json, --sarif, --junit and --timeout")
     if every and since is not None:
         raise ConfigError("--since compares one server: give its name in place of --all")
-    previous = None if since is None else _read_definitions(since)
     check: Callable[[Any], Awaitable[CheckReport]] = partial(
         check_server, calls=call or (), headers=Reach(header=header).headers, timeout=timeout, keep_keys=keys,
-        revision=revision, previous=previous, client=played,
+        revision=revision, previous=since and _read_definitions(since), client=played,
     )  # fmt: skip
     if client:
         # Imported here, because a server needs no other server to be checked.
