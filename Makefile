@@ -80,6 +80,7 @@ endurance: $(STAMP) ## 200 clients at once for a minute, 10,000 questions at onc
 
 interop: $(STAMP) ## against other implementations (installs them first; needs node, npm, nginx and redis-server)
 	bash tests/interop/setup.sh
+	bash tests/conformance/setup.sh
 	$(BIN)/pytest -n auto --dist loadfile -m interop --timeout 120 tests/adapters tests/interop $(ARGS)
 
 conformance: $(STAMP) ## the official conformance suite, both sides (installs it first; needs npm, nginx and redis-server)
