@@ -284,8 +284,7 @@ async def check_server(
     if isinstance(where, Address):
         where = structs.replace(where, headers={**(where.headers or {}), **(headers or {})})
     with give_home(where, keep_keys=keep_keys) as housed:
-        played = read_rules().clients.get(client)
-        checkup = Checkup(housed, report, allowed, timeout, revision, previous or {}, played)
+        checkup = Checkup(housed, report, allowed, timeout, revision, previous or {}, read_rules().clients.get(client))
         try:
             async with asyncio.timeout(TOTAL_WAIT):
                 await checkup.run()

@@ -6,9 +6,8 @@ Owns what is examined of each request, header and answer of a client; ``rules/90
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,8 +31,8 @@ from antiphon.wire.revisions import Revision, find_revision
 
 TRIAL_WAIT, SETTLE = 60.0, 2.0
 """Most seconds for one trial; and seconds of silence after which a client that never ends by itself is ended."""
-STATE, EVENT, RETRY = "antiphon-check-state", "antiphon-check-1", 600
-"""The state that is to come back; the event after which a stream is cut, and the milliseconds until it goes on."""
+STATE, TOKEN, EVENT, RETRY = "antiphon-check-state", "antiphon-check-token", "antiphon-check-1", 600
+"""What is to come back; what no other origin may get; the event after which a stream is cut, and for how many ms."""
 _SESSION = "mcp-session-id"
 
 
@@ -48,7 +47,6 @@ class TrialServer:
     counts: Counter[str] = field(default_factory=Counter[str])
     """Messages by their methods, and what ``rules/90-trials.toml`` names besides."""
     _heard: float = 0.0  # when the client was last heard, in seconds of the event loop
-    _token: str = field(default_factory=secrets.token_hex)  # made up; no other origin may get it
     _elsewhere: str = ""  # the address of another origin
     _declares: Json = field(default_factory=dict[str, Any])
     _ids: set[str] = field(default_factory=set[str])
@@ -61,8 +59,8 @@ class TrialServer:
         until, self._heard = loop.time() + TRIAL_WAIT, loop.time() + START_WAIT
         async with RawTestServer(self._handle) as here, RawTestServer(self._handle_elsewhere) as other:
             self._elsewhere, url = str(other.make_url("/mcp")), str(here.make_url("/mcp"))
-            argv = [word.replace("{url}", url).replace("{token}", self._token) for word in command.argv]
-            given = {**(command.env or {}), "ANTIPHON_CHECK_URL": url, "ANTIPHON_CHECK_TOKEN": self._token}
+            argv = [word.replace("{url}", url).replace("{token}", TOKEN) for word in command.argv]
+            given = {**(command.env or {}), "ANTIPHON_CHECK_URL": url, "ANTIPHON_CHECK_TOKEN": TOKEN}
             channel = await StdioClientChannel.spawn(argv, env=given, grace=QUIET)
             try:
                 while how == "silent" and (left := min(self._heard + patience, until) - loop.time()) > 0:
@@ -88,7 +86,7 @@ class TrialServer:
 
     async def _handle_elsewhere(self, request: web.BaseRequest) -> web.StreamResponse:
         """Count a request that has come to the other origin."""
-        self.counts.update(elsewhere=1, leaked=int(self._token in str(request.headers)))
+        self.counts.update(elsewhere=1, leaked=int(TOKEN in str(request.headers)))
         return web.Response(status=404)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -97,8 +95,8 @@ class TrialServer:
         self._heard = asyncio.get_running_loop().time()
         if request.method == "GET" and self._cut is not None:
             (began, message), self._cut = self._cut, None
-            is_right = headers.get("last-event-id") == EVENT
-            self.counts.update(resumed=int(is_right), waited=int(1000 * (self._heard - began)))
+            is_right, waited = headers.get("last-event-id") == EVENT, int(1000 * (self._heard - began))
+            self.counts.update(resumed=int(is_right), waited=waited)
             return await self._stream(request, message, {})
         if request.method != "POST" or self.counts["messages"] > MAX_MESSAGES:
             return web.Response(status=405)
@@ -169,7 +167,7 @@ class TrialServer:
         kept = {_SESSION: f"antiphon-check-{self.counts['initialize']}"} if is_opening else {}
         if is_meant:
             return await self._stream(request, message, kept)
-        reply = self._serve(message)
+        reply = self._serve(message, {})
         is_unknown = "error" in reply and self.revision is not None and self.revision.modern
         return web.json_response(reply, headers=kept, status=404 if is_unknown else 200)
 
@@ -187,15 +185,13 @@ class TrialServer:
                 with suppress(TimeoutError):
                     about = {**await asyncio.wait_for(asked, self.wait), "isDeclared": ask.needs in self._declares}
                     self._examine(f"answer:{ask.name}", about, f"the answer to {ask.method}")
-            reply = self._serve(message)
-            if self.trial.result:
-                reply["result"] |= self.trial.result
+            reply = self._serve(message, self.trial.result)
             for _ in range(self.trial.replies):
                 await stream.write(encode_event(encode_value(reply)))
         return stream
 
-    def _serve(self, request: Json) -> Json:
-        """Return the reply to a request."""
+    def _serve(self, request: Json, members: Mapping[str, Any]) -> Json:
+        """Return the reply to a request; ``members`` replace those of its result."""
         reply: Json = {"jsonrpc": "2.0", "id": request["id"]}
         method, params = str(request["method"]), read_object(request.get("params"))
         is_modern = self.revision is not None and self.revision.modern
@@ -219,7 +215,7 @@ class TrialServer:
                 self._examine("round", {"params": params, "declared": self._declares}, method)
             elif wanted:
                 result |= {"resultType": "input_required", "inputRequests": wanted, "requestState": STATE}
-        return {**reply, "result": result}
+        return {**reply, "result": {**result, **members}}
 
 
 async def check_client(command: Sequence[str], *, timeout: float = 10.0) -> CheckReport:
