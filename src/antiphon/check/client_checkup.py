@@ -44,8 +44,7 @@ class TrialServer:
     report: CheckReport
     wait: float  # most seconds for the answer to one ask
     revision: Revision | None = None
-    counts: Counter[str] = field(default_factory=Counter[str])
-    """Messages by their methods, and what ``rules/90-trials.toml`` names besides."""
+    counts: Counter[str] = field(default_factory=Counter[str])  # of what 90-trials.toml names
     _heard: float = 0.0  # when the client was last heard, in seconds of the event loop
     _elsewhere: str = ""  # the address of another origin
     _declares: Json = field(default_factory=dict[str, Any])
@@ -98,7 +97,7 @@ class TrialServer:
             is_right, waited = headers.get("last-event-id") == EVENT, int(1000 * (self._heard - began))
             self.counts.update(resumed=int(is_right), waited=waited)
             return await self._stream(request, message, {})
-        if request.method != "POST" or self.counts["messages"] > MAX_MESSAGES:
+        if request.method != "POST" or self.counts["all"] > MAX_MESSAGES:
             return web.Response(status=405)
         message = self._take(await request.read(), headers)
         is_request = isinstance(message.get("method"), str) and "id" in message
@@ -119,9 +118,9 @@ class TrialServer:
             self._agree(method, params)
         elif (asked := self._asked.get(str(message.get("id")))) and not asked.done():
             asked.set_result(message)
-        counted = method if method in ("initialize", "notifications/initialized") else "others"
-        after = int(is_request and self.counts["reached"] > 0)
-        self.counts.update({counted: 1, "messages": 1, "after": after, "wrong": params.get("name") == "wrong"})
+        again = " again" if is_request and self.counts["reached"] else ""
+        counted = f"{method}{again}" if method in ("initialize", "notifications/initialized") else "others"
+        self.counts.update([counted, "all", *["after"] * bool(again), *["wrong"] * (params.get("name") == "wrong")])
         revision = headers.get("mcp-protocol-version")
         about = {
             "message": found, "headers": headers, "isNew": is_new,
@@ -158,13 +157,14 @@ class TrialServer:
         if deed == "cut":
             self._cut = (self._heard, message)
             return web.Response(body=encode_event(b"", id=EVENT, retry=RETRY), content_type="text/event-stream")
-        if self.trial.deed == "lost" and self.counts["reached"] and headers.get(_SESSION) == "antiphon-check-1":
+        session = f"antiphon-check-{self.counts['initialize']}-"
+        if self.trial.deed == "lost" and self.counts["reached"] and headers.get(_SESSION) == f"{session}0":
             # What is on its way together with the first such request is no fault.
             self.counts["dead"] += self.counts["lost"]
             await asyncio.sleep(QUIET if is_meant else 0)
             self.counts["lost"] = 1
             return web.Response(status=404)
-        kept = {_SESSION: f"antiphon-check-{self.counts['initialize']}"} if is_opening else {}
+        kept = {_SESSION: f"{session}{self.counts['initialize again']}"} if is_opening else {}
         if is_meant:
             return await self._stream(request, message, kept)
         reply = self._serve(message, {})
