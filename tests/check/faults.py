@@ -96,6 +96,13 @@ FAULTS: dict[str, Fault] = {
             lambda q, r: [r] if q["params"]["_meta"].get(VERSION) in (None, MODERN) else succeed()(q, r),
         ),
     ),
+    "unknown revision is an unknown method": Fault(
+        "discover.unsupported",
+        "server/discover of an unknown revision",
+        at(
+            "server/discover", lambda q, r: [r] if q["params"]["_meta"].get(VERSION) in (None, MODERN) else refuse(q, r)
+        ),
+    ),
     "needs no metadata": Fault(
         "discover.metadata",
         "server/discover without metadata",

@@ -94,6 +94,7 @@ FAULTY: tuple[FaultyCase, ...] = (
     change_tool("tools.shape", "tools[1]", name=...),
     change_tool("tools.shape", '"list_notes"', inputSchema=...),
     change_tool("tools.shape", "inputSchema", inputSchema=None),
+    change_tool("tools.shape", "inputSchema", inputSchema={"$schema": "http://json-schema.org/draft-07/schema#"}),
     change_tool("tools.shape", "title", title=None),
     change_tool("tools.shape", "description", description=["text"]),
     change_tool("tools.shape", "annotations.readOnlyHint", annotations={"readOnlyHint": "true"}),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import jsonschema_rs
 import pytest
 
@@ -41,6 +44,26 @@ def test_every_rule_has_a_server_that_breaks_it():
     broken |= {one.rule for one in CLIENT_FAULTS.values()}
     assert RULES.keys() - broken - {f"launch.{rule}" for rule, _ in UNSAFE.values()} == ELSEWHERE
     assert {rule for rule in broken if rule} <= RULES.keys()
+
+
+REPRODUCED = {
+    "notify.undeclared-log": "logs undeclared",
+    "rpc.silent": "ends in between",
+    "list.refused": "no list",
+    "discover.unsupported": "unknown revision is an unknown method",
+    "rpc.rubbish": "banner",
+}
+"""The errors of published servers (docs/topics/checked-servers.md), and the small server that shows each."""
+
+
+def test_every_error_of_a_published_server_has_a_small_reproduction():
+    """It is a fault of our small server; that of a definition is one in the table of definitions."""
+    page = Path(__file__).parents[2] / "docs" / "topics" / "checked-servers.md"
+    rows = [line.split("|") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    errors = {rule for row in rows if len(row) == 8 for rule in re.findall(r"`([\w.-]+)`", row[4])}
+    assert errors == {*REPRODUCED, "tools.shape"}
+    assert {rule: FAULTS[name].rule for rule, name in REPRODUCED.items()} == {rule: rule for rule in REPRODUCED}
+    assert any(case.rule == "tools.shape" and "$schema" in str(case.lists) for case in FAULTY)
 
 
 def test_every_reply_that_a_rule_examines_is_asked_for():
