@@ -253,7 +253,7 @@ async def store_settings(site: Site, request: Request) -> Response:
 
 async def invite_browser(site: Site, request: Request) -> Response:
     """Make an address that opens the page in one more browser; where people sign in, none does."""
-    if site.sign_in is not None:
+    if site.access.settings is not None:
         return site.gone(request)
     address = f"{request.base_url}open?token={site.access.issue()}"
     if wants_data(request):

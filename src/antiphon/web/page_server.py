@@ -275,7 +275,7 @@ class RunningPage:
 
     def address(self, used: Callable[[], object] | None = None) -> str:
         """Make an address that opens the page, once; ``used`` is called then. Where people sign in, the page's own."""
-        if self.page.site.sign_in is not None:
+        if self.page.access.settings is not None:
             return f"{self.origin}/"
         return f"{self.origin}/open?token={self.page.access.issue(used)}"
 
@@ -469,7 +469,7 @@ async def serve_and_open_page(
     )
     async with serving as running:
         address = running.address()
-        signs_in = running.page.site.sign_in is not None
+        signs_in = running.page.access.settings is not None
         once = (
             f"(people sign in; served at {running.plain})"
             if signs_in

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable
 from pathlib import Path
 from unicodedata import normalize
 
@@ -22,6 +20,7 @@ from antiphon.host.checks.people import Person, find_role
 from antiphon.host.config.settings import SignIn
 from antiphon.host.review.decisions import InvalidInput
 from antiphon.machine.files import keep_from_others, parse_toml, read_file
+from antiphon.web.site import Site
 
 MAX_FILE = 1024 * 1024
 """Most bytes of the file: some 5,000 people."""
@@ -54,7 +53,7 @@ class PersonEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class PasswordSignIn:
     """Signs people in by the file that the settings name."""
 
-    def __init__(self, settings: SignIn, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: SignIn, site: Site) -> None:
         """Read the file once, so that what is wrong with it is known before somebody signs in.
 
         Raises:
@@ -63,7 +62,7 @@ class PasswordSignIn:
         assert settings.passwords is not None, "the settings have a provider instead"
         self._settings = settings
         self._path = Path(settings.passwords).expanduser()
-        self.clock = clock
+        self._site = site
         self._nobody = hash_password("")
         self._wrong: dict[str | int, tuple[int, float]] = {}
         """The wrong passwords in a row, by name, and when the last one was tried."""
@@ -93,10 +92,10 @@ class PasswordSignIn:
         entry = read_people(self._path).get(name)
         counter = hash(name) % _UNKNOWN if entry is None else name
         wrong, last = self._wrong.get(counter, (0, 0.0))
-        if wrong >= MAX_WRONG and self.clock() - last < PAUSE:
+        if wrong >= MAX_WRONG and self._site.clock() - last < PAUSE:
             raise InvalidInput("signed.pause", n=round(PAUSE))
         # Counted before it is checked, so that no number of attempts at the same time is one attempt.
-        self._wrong[counter] = wrong + 1, self.clock()
+        self._wrong[counter] = wrong + 1, self._site.clock()
         async with self._turn:
             # Also for a name that is not there: how long it takes tells nobody which names are.
             fits = await asyncio.to_thread(_verify, self._nobody if entry is None else entry.password, password)
@@ -113,13 +112,6 @@ class PasswordSignIn:
             ),
             self._settings.roles,
         )
-
-    async def find_end(self, token: str) -> str | None:
-        """Return ``None``: there is nowhere else to sign out."""
-        return None
-
-    async def close(self) -> None:
-        """Do nothing: nothing is kept open."""
 
 
 def hash_password(password: str) -> str:

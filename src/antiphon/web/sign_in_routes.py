@@ -36,7 +36,7 @@ def make_routes(site: Site, settings: SignIn) -> list[Route]:
     if settings.passwords is not None:
         from antiphon.web.password_sign_in import PasswordSignIn
 
-        site.sign_in = by_password = PasswordSignIn(settings, clock=site.clock)
+        by_password = PasswordSignIn(settings, site)
         return [
             Route("/sign-in", partial(_ask_password, site), methods=["GET"]),
             Route("/sign-in", partial(_check_password, site, by_password), methods=["POST"]),

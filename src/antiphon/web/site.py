@@ -48,7 +48,6 @@ from antiphon.web.render import JOINED, LONG, PIECE, inline_files, make_environm
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 if TYPE_CHECKING:
-    from antiphon.web.password_sign_in import PasswordSignIn
     from antiphon.web.provider_sign_in import ProviderSignIn
 
 THEMES = ("auto", "light", "dark")
@@ -99,8 +98,8 @@ class Site:
         self.clock = clock
         self.closing = asyncio.Event()
         """Set when the page is about to end, so that open streams end."""
-        self.sign_in: ProviderSignIn | PasswordSignIn | None = None
-        """How people sign in; ``None`` if whoever has the address may decide."""
+        self.sign_in: ProviderSignIn | None = None
+        """The provider with which people sign in; ``None`` if there is none."""
         self._gathering: asyncio.Task[None] | None = None
         self._environment = make_environment()
         self._known: tuple[int, list[Question]] | None = None
