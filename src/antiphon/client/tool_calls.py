@@ -204,15 +204,23 @@ class ToolCalls(Struct, eq=False):
         if confirm is not None:
             consent = consent.with_one_more(confirm)
             self.known.keep_definitions()
+
+        def send(params: CallToolRequestParams, meta: dict[str, Any] | None) -> Awaitable[Any]:
+            def make(params: CallToolRequestParams = params) -> Awaitable[Any]:
+                return self.link.run(
+                    how, "tools/call", params, CallToolResult, timeout=time, progress=progress, meta=meta
+                )
+
+            return self.allowed(params, make, time, consent=consent)
+
         if self.middleware is None:
-            return self._send_call(how, params, time, progress, meta, consent)
-        request = ClientRequest("tools/call", params, meta=meta)
+            return send(params, meta)
 
         def last(passed: ClientRequest) -> Awaitable[Any]:
-            sent = self._send_call(how, passed.params, time, progress, passed.meta, consent)
+            sent = send(passed.params, passed.meta)
             return sent if follow is None else self._follow_task(passed.params, sent, time, follow)
 
-        return self.middleware.run(request, last)
+        return self.middleware.run(ClientRequest("tools/call", params, meta=meta), last)
 
     async def _follow_task(
         self, params: CallToolRequestParams, sent: Awaitable[Any], time: TimeLeft, follow: Follow
@@ -222,20 +230,6 @@ class ToolCalls(Struct, eq=False):
         except BecameTask as became:
             task = became.task
         return await self.checked(params.name, await follow(params, task), time)
-
-    def _send_call(
-        self,
-        how: Callable[..., CoroutineType[Any, Any, Any]],
-        params: CallToolRequestParams,
-        time: TimeLeft,
-        progress: Callable[..., object] | None,
-        meta: dict[str, Any] | None,
-        consent: Consent,
-    ) -> Awaitable[Any]:
-        def make(params: CallToolRequestParams = params) -> Awaitable[Any]:
-            return self.link.run(how, "tools/call", params, CallToolResult, timeout=time, progress=progress, meta=meta)
-
-        return self.allowed(params, make, time, consent=consent)
 
     def allowed(
         self,
