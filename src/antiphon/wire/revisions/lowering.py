@@ -1,20 +1,19 @@
 """How each revision states its differences from the next newer one, and the conversions that are made from them.
 
-The differences themselves are in the modules of the revisions. Owns which types contain which others (``NESTED``), and
-makes one function for each type that differs; a type without a function needs no conversion.
+The differences themselves are in the modules of the revisions. Makes one function for each type that differs, or whose
+members contain such a type, when a value of it is first converted; a type without a function needs no conversion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import NotInRevision
-from antiphon.wire import common, completion, content, lifecycle, prompts, resources, roots, sampling, skills, tools
 from antiphon.wire.common import Wire
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
@@ -51,63 +50,28 @@ def drop_structure(result: CallToolResult, _revision: str) -> CallToolResult:
 W = TypeVar("W", bound=Wire)
 
 Conversion = Callable[[Any], Any]
-Types = tuple[type[Wire], ...]
 
 _SEQUENCES = (list, tuple)
 
-_BLOCKS: Types = (
-    content.TextContent,
-    content.ImageContent,
-    content.AudioContent,
-    content.ResourceLink,
-    content.EmbeddedResource,
-)
-_SAMPLING_BLOCKS: Types = (
-    content.TextContent,
-    content.ImageContent,
-    content.AudioContent,
-    content.ToolUseContent,
-    content.ToolResultContent,
-)
-_ANNOTATED: Mapping[str, Types] = {"annotations": (common.Annotations,)}
 
-NESTED: Mapping[type[Wire], Mapping[str, Types]] = {
-    common.ClientCapabilities: {"roots": (common.RootsCapability,)},
-    common.RequestMeta: {"client_capabilities": (common.ClientCapabilities,), "client_info": (common.Implementation,)},
-    completion.CompleteRequestParams: {"ref": (completion.PromptReference,)},
-    content.TextContent: _ANNOTATED,
-    content.ImageContent: _ANNOTATED,
-    content.AudioContent: _ANNOTATED,
-    content.ResourceLink: _ANNOTATED,
-    content.EmbeddedResource: {**_ANNOTATED, "resource": (content.ResourceContents,)},
-    content.ToolResultContent: {"content": _BLOCKS},
-    lifecycle.DiscoverResult: {"capabilities": (lifecycle.ServerCapabilities,)},
-    lifecycle.InitializeRequestParams: {
-        "capabilities": (common.ClientCapabilities,),
-        "client_info": (common.Implementation,),
-    },
-    lifecycle.InitializeResult: {
-        "capabilities": (lifecycle.ServerCapabilities,),
-        "server_info": (common.Implementation,),
-    },
-    prompts.GetPromptResult: {"messages": (prompts.PromptMessage,)},
-    prompts.ListPromptsResult: {"prompts": (prompts.Prompt,)},
-    prompts.Prompt: {"arguments": (prompts.PromptArgument,)},
-    prompts.PromptMessage: {"content": _BLOCKS},
-    resources.ListResourceTemplatesResult: {"resource_templates": (resources.ResourceTemplate,)},
-    resources.ListResourcesResult: {"resources": (resources.Resource,)},
-    resources.ReadResourceResult: {"contents": (content.ResourceContents,)},
-    resources.Resource: _ANNOTATED,
-    resources.ResourceTemplate: _ANNOTATED,
-    roots.ListRootsResult: {"roots": (roots.Root,)},
-    sampling.CreateMessageRequestParams: {"messages": (sampling.SamplingMessage,), "tools": (tools.Tool,)},
-    sampling.CreateMessageResult: {"content": _SAMPLING_BLOCKS},
-    sampling.SamplingMessage: {"content": _SAMPLING_BLOCKS},
-    skills.ReadDirectoryResult: {"resources": (resources.Resource,)},
-    tools.CallToolResult: {"content": _BLOCKS},
-    tools.ListToolsResult: {"tools": (tools.Tool,)},
-}
-"""Attributes whose values some revision carries differently, with the types that these values may have."""
+@cache
+def find_nested(kind: type) -> Mapping[str, tuple[type[Wire], ...]]:
+    """Return the attributes of a type whose values may be of wire types, with these types.
+
+    ``_meta`` is left out: that of requests is made by the session, in the form that the revision has.
+    """
+    if not issubclass(kind, Wire):
+        return {}
+    found = {name: tuple(_list_wire_types(hint)) for name, hint in get_type_hints(kind).items() if name != "meta"}
+    return {name: kinds for name, kinds in found.items() if kinds}
+
+
+def _list_wire_types(hint: Any) -> Iterator[type[Wire]]:
+    """Yield the wire types in an annotation, through unions and containers."""
+    if isinstance(hint, type) and issubclass(hint, Wire):
+        yield hint
+    for part in get_args(hint):
+        yield from _list_wire_types(part)
 
 
 class Lowering:
@@ -122,54 +86,32 @@ class Lowering:
     def __init__(self, revision: str, differences: Sequence[Difference]) -> None:
         self._revision = revision
         self._differences = differences
-        self._conversions: Mapping[type, Conversion] | None = None
+        self._conversions: dict[type, Conversion | None] = {}
 
     def convert(self, value: W) -> W:
         """Convert a value; ``NotInRevision`` if leaving something out would change the meaning."""
-        table = self._conversions
-        if table is None:
-            table = self._conversions = make_conversions(self._revision, self._differences)
-        convert = table.get(type(value))
+        kind, known = type(value), self._conversions
+        convert = known[kind] if kind in known else self.find_conversion(kind)
         return value if convert is None else convert(value)
 
+    def find_conversion(self, kind: type) -> Conversion | None:
+        """Return the function for a type, after making it and those for the types in it; ``None`` if it needs none."""
+        if kind not in self._conversions:
+            self._conversions[kind] = None
+            nested = [name for name, kinds in find_nested(kind).items() if any([*map(self.find_conversion, kinds)])]
+            self._conversions[kind] = self._make_conversion(kind, tuple(nested))
+        return self._conversions[kind]
 
-def make_conversions(revision: str, differences: Sequence[Difference]) -> Mapping[type, Conversion]:
-    """Make the functions for a revision from its differences and those of all newer revisions, the newest first."""
-    made: dict[type, Conversion] = {}
-    settled: set[type] = set()
-
-    def settle(kind: type[Wire]) -> bool:
-        if kind not in settled:
-            settled.add(kind)
-            nested = tuple(name for name, kinds in NESTED.get(kind, {}).items() if any(settle(one) for one in kinds))
-            conversion = _make_conversion(kind, revision, differences, nested, made)
-            if conversion is not None:
-                made[kind] = conversion
-        return kind in made
-
-    for difference in differences:
-        for kind in (*difference.lacks, *difference.refuses, *difference.changes):
-            settle(kind)
-    for kind in NESTED:
-        settle(kind)
-    return made
-
-
-def _make_conversion(
-    kind: type[Wire],
-    revision: str,
-    differences: Sequence[Difference],
-    nested: tuple[str, ...],
-    made: Mapping[type, Conversion],
-) -> Conversion | None:
-    refused = next((each.refuses[kind] for each in differences if kind in each.refuses), None)
-    if refused is not None:
-        return partial(_refuse_value, refused, revision)
-    lacks = tuple(dict.fromkeys(name for each in differences for name in each.lacks.get(kind, ())))
-    changes = tuple(each.changes[kind] for each in differences if kind in each.changes)
-    if not (lacks or changes or nested):
-        return None
-    return partial(_convert_value, lacks, nested, changes, revision, made)
+    def _make_conversion(self, kind: type, nested: tuple[str, ...]) -> Conversion | None:
+        revision, differences = self._revision, self._differences
+        refused = next((each.refuses[kind] for each in differences if kind in each.refuses), None)
+        if refused is not None:
+            return partial(_refuse_value, refused, revision)
+        lacks = tuple(dict.fromkeys(name for each in differences for name in each.lacks.get(kind, ())))
+        changes = tuple(each.changes[kind] for each in differences if kind in each.changes)
+        if not (lacks or changes or nested):
+            return None
+        return partial(_convert_value, lacks, nested, changes, revision, self._conversions)
 
 
 def _convert_value(
@@ -177,7 +119,7 @@ def _convert_value(
     nested: tuple[str, ...],
     changes: Sequence[Change],
     revision: str,
-    made: Mapping[type, Conversion],
+    made: Mapping[type, Conversion | None],
     value: Any,
 ) -> Any:
     changed: dict[str, Any] = {}
@@ -206,7 +148,7 @@ def _refuse_value(thing: str, revision: str, _value: Any) -> Any:
     raise not_in(thing, revision)
 
 
-def _convert_each(items: Sequence[Any], made: Mapping[type, Conversion]) -> Sequence[Any]:
+def _convert_each(items: Sequence[Any], made: Mapping[type, Conversion | None]) -> Sequence[Any]:
     """Convert the items that need it; if none does, return the same sequence."""
     lowered: list[Any] | None = None
     for place, item in enumerate(items):
