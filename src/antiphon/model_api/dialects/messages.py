@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from antiphon.wire.tools import Tool
 _STOPS = {"maxTokens": "max_tokens", "toolUse": "tool_use", "stopSequence": "stop_sequence", "contentFilter": "refusal"}
 _MODES: Mapping[str, Literal["auto", "required", "none"]] = {"auto": "auto", "any": "required", "none": "none"}
 _HIDDEN = ("thinking", "redacted_thinking")
+_BLANK_MESSAGE = Path(__file__).with_name("blank_message.json").read_bytes()
 
 
 class _MessagesStream:
@@ -111,16 +113,8 @@ def _write_event(kind: str, data: Mapping[str, Any]) -> bytes:
 
 
 def _make_blank_message(model: str, usage: Mapping[str, int]) -> dict[str, Any]:
-    return {
-        "id": f"msg_{token_hex(12)}",
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": usage,
-    }
+    blank = msgspec.json.decode(_BLANK_MESSAGE, type=dict[str, Any])
+    return {**blank, "id": f"msg_{token_hex(12)}", "model": model, "usage": usage}
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
