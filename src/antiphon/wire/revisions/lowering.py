@@ -103,45 +103,39 @@ class Lowering:
         return self._conversions[kind]
 
     def _make_conversion(self, kind: type, nested: tuple[str, ...]) -> Conversion | None:
-        revision, differences = self._revision, self._differences
+        differences = self._differences
         refused = next((each.refuses[kind] for each in differences if kind in each.refuses), None)
         if refused is not None:
-            return partial(_refuse_value, refused, revision)
+            return partial(_refuse_value, refused, self._revision)
         lacks = tuple(dict.fromkeys(name for each in differences for name in each.lacks.get(kind, ())))
         changes = tuple(each.changes[kind] for each in differences if kind in each.changes)
         if not (lacks or changes or nested):
             return None
-        return partial(_convert_value, lacks, nested, changes, revision, self._conversions)
+        return partial(self._convert_value, lacks, nested, changes)
 
-
-def _convert_value(
-    lacks: tuple[str, ...],
-    nested: tuple[str, ...],
-    changes: Sequence[Change],
-    revision: str,
-    made: Mapping[type, Conversion | None],
-    value: Any,
-) -> Any:
-    changed: dict[str, Any] = {}
-    for name in lacks:
-        if getattr(value, name) is not None:
-            changed[name] = None
-    for name in nested:
-        inner: Any = getattr(value, name)
-        # ``isinstance`` would make the type checker lose the type of the items.
-        if issubclass(inner.__class__, _SEQUENCES):
-            lowered = _convert_each(inner, made)
-        elif (inward := made.get(inner.__class__)) is not None:
-            lowered = inward(inner)
-        else:
-            continue
-        if lowered is not inner:
-            changed[name] = lowered
-    if changed:
-        value = replace(value, **changed)
-    for change in changes:
-        value = change(value, revision)
-    return value
+    def _convert_value(
+        self, lacks: tuple[str, ...], nested: tuple[str, ...], changes: Sequence[Change], value: Any
+    ) -> Any:
+        changed: dict[str, Any] = {}
+        for name in lacks:
+            if getattr(value, name) is not None:
+                changed[name] = None
+        for name in nested:
+            inner: Any = getattr(value, name)
+            # ``isinstance`` would make the type checker lose the type of the items.
+            if issubclass(inner.__class__, _SEQUENCES):
+                lowered = _convert_each(inner, self._conversions)
+            elif (inward := self._conversions.get(inner.__class__)) is not None:
+                lowered = inward(inner)
+            else:
+                continue
+            if lowered is not inner:
+                changed[name] = lowered
+        if changed:
+            value = replace(value, **changed)
+        for change in changes:
+            value = change(value, self._revision)
+        return value
 
 
 def _refuse_value(thing: str, revision: str, _value: Any) -> Any:
