@@ -88,10 +88,8 @@ def _missing_for_sampling(
     params: CreateMessageRequestParams, has: common.ClientCapabilities
 ) -> common.ClientCapabilities | None:
     needs_tools = params.tools is not None or params.tool_choice is not None
-    if has.sampling is None:
+    if has.sampling is None or (needs_tools and has.sampling.tools is None):
         return common.ClientCapabilities(sampling=common.SamplingCapability(tools={} if needs_tools else None))
-    if needs_tools and has.sampling.tools is None:
-        return common.ClientCapabilities(sampling=common.SamplingCapability(tools={}))
     return None
 
 
