@@ -67,8 +67,8 @@ class AudioContent(_Binary, frozen=True, kw_only=True, tag="audio"):
     """Audio (from 2025-03-26)."""
 
 
-class ResourceLink(Block, frozen=True, kw_only=True, tag="resource_link"):
-    """A resource that the client may read; it need not be in the server's list (from 2025-06-18)."""
+class ResourceDescription(Wire, frozen=True, kw_only=True):
+    """What a server says of a resource that can be read, in its list and in links."""
 
     uri: str
     name: str
@@ -80,6 +80,10 @@ class ResourceLink(Block, frozen=True, kw_only=True, tag="resource_link"):
     annotations: Annotations | None = None
     icons: Sequence[Icon] | None = None
     meta: Meta | None = field(name="_meta", default=None)
+
+
+class ResourceLink(Block, ResourceDescription, frozen=True, kw_only=True, tag="resource_link"):
+    """A resource that the client may read; it need not be in the server's list (from 2025-06-18)."""
 
 
 class ResourceContents(Wire, frozen=True, kw_only=True):

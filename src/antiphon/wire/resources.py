@@ -7,22 +7,11 @@ from collections.abc import Sequence
 from msgspec import field
 
 from antiphon.wire import common
-from antiphon.wire.content import ResourceContents
+from antiphon.wire.content import ResourceContents, ResourceDescription
 
 
-class Resource(common.Wire, frozen=True, kw_only=True):
+class Resource(ResourceDescription, frozen=True, kw_only=True):
     """Definition of a resource that can be read."""
-
-    uri: str
-    name: str
-    title: str | None = None
-    description: str | None = None
-    mime_type: str | None = None
-    size: int | None = None
-    """Bytes, before any encoding."""
-    annotations: common.Annotations | None = None
-    icons: Sequence[common.Icon] | None = None
-    meta: common.Meta | None = field(name="_meta", default=None)
 
 
 class ResourceTemplate(common.Wire, frozen=True, kw_only=True):

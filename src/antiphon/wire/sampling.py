@@ -20,12 +20,9 @@ from antiphon.wire.tools import Tool
 IncludeContext = Literal["none", "thisServer", "allServers"]
 
 
-class SamplingMessage(Wire, frozen=True, kw_only=True):
-    """One message of the conversation. Content is one block, or a list of them (from 2025-11-25)."""
-
+class _Message(Wire, frozen=True, kw_only=True):
     role: Role
     content: SamplingContent | Sequence[SamplingContent]
-    meta: Meta | None = field(name="_meta", default=None)
 
     @property
     def blocks(self) -> Sequence[SamplingContent]:
@@ -35,7 +32,14 @@ class SamplingMessage(Wire, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """All blocks of text, joined by newlines."""
-        return text_of(self.blocks)
+        # Nearly always there is exactly one block.
+        return self.content.text if type(self.content) is TextContent else text_of(self.blocks)
+
+
+class SamplingMessage(_Message, frozen=True, kw_only=True):
+    """One message of the conversation. Content is one block, or a list of them (from 2025-11-25)."""
+
+    meta: Meta | None = field(name="_meta", default=None)
 
 
 class ModelHint(Wire, frozen=True, kw_only=True, gc=False):
@@ -75,25 +79,12 @@ class CreateMessageRequestParams(RequestParams, frozen=True, kw_only=True):
     tool_choice: ToolChoice | None = None
 
 
-class CreateMessageResult(Wire, frozen=True, kw_only=True):
+class CreateMessageResult(_Message, frozen=True, kw_only=True):
     """The model's answer. ``stop_reason`` is endTurn, stopSequence, maxTokens, toolUse or a provider's own value."""
 
-    role: Role
-    content: SamplingContent | Sequence[SamplingContent]
     model: str
     stop_reason: str | None = None
     meta: Meta | None = field(name="_meta", default=None)
-
-    @property
-    def blocks(self) -> Sequence[SamplingContent]:
-        """The content as a list, in either form."""
-        return self.content if isinstance(self.content, Sequence) else [self.content]
-
-    @property
-    def text(self) -> str:
-        """All blocks of text, joined by newlines."""
-        # Nearly always there is exactly one block.
-        return self.content.text if type(self.content) is TextContent else text_of(self.blocks)
 
 
 MAX_MESSAGES = 1_000
