@@ -86,7 +86,8 @@ class Lowering:
     def __init__(self, revision: str, differences: Sequence[Difference]) -> None:
         self._revision = revision
         self._differences = differences
-        self._conversions: dict[type, Conversion | None] = {}
+        self._conversions: Mapping[type, Conversion | None] = {}
+        """Replaced as a whole, so that no thread sees a type without those in it."""
 
     def convert(self, value: W) -> W:
         """Convert a value; ``NotInRevision`` if leaving something out would change the meaning."""
@@ -96,11 +97,17 @@ class Lowering:
 
     def find_conversion(self, kind: type) -> Conversion | None:
         """Return the function for a type, after making it and those for the types in it; ``None`` if it needs none."""
-        if kind not in self._conversions:
-            self._conversions[kind] = None
-            nested = [name for name, kinds in find_nested(kind).items() if any([*map(self.find_conversion, kinds)])]
-            self._conversions[kind] = self._make_conversion(kind, tuple(nested))
-        return self._conversions[kind]
+        made = dict(self._conversions)
+        self._settle(kind, made)
+        self._conversions = made
+        return made[kind]
+
+    def _settle(self, kind: type, made: dict[type, Conversion | None]) -> bool:
+        if kind not in made:
+            made[kind] = None
+            needs = {name: [self._settle(one, made) for one in kinds] for name, kinds in find_nested(kind).items()}
+            made[kind] = self._make_conversion(kind, tuple(name for name in needs if any(needs[name])))
+        return made[kind] is not None
 
     def _make_conversion(self, kind: type, nested: tuple[str, ...]) -> Conversion | None:
         differences = self._differences
