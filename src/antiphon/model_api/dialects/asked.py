@@ -206,9 +206,9 @@ class DialectRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     params: wire.CreateMessageRequestParams
     model: str
-    """Whether the program wants a stream."""
     n: int = 1
     streams: bool = False
+    """Whether the program wants a stream."""
     counts: bool = False
     """Whether a stream ends with the usage."""
     form: AnswerForm | None = None
