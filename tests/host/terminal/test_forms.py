@@ -102,8 +102,7 @@ def test_a_message_that_was_not_touched_stays_itself():
         ("max_tokens", "system_prompt = 1\nmax_tokens", "system_prompt"),
         ('"user"', '"system"', r"messages\[0\]\.role"),
         ("text = ", "texts = ", "texts cannot be changed"),
-        ("text = ", 'content = "x"\ntext = ', r"messages\[0\]\.content: Expected `array"),
-        ("text = ", "content = []\ntext = ", "either a text or content"),
+        ("text = ", 'content = "x"\ntext = ', "either a text or content"),
     ],
 )
 def test_what_may_not_be_changed_is_named(old: str, new: str, problem: str):

@@ -14,13 +14,13 @@ import re
 import shlex
 import shutil
 import tempfile
+import tomllib
 import webbrowser
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any, cast
 
 import msgspec
-from msgspec import Struct, structs
 
 from antiphon.host.checks.form_fields import Field, fields_of, parse_value
 from antiphon.host.checks.message_parts import AnyBlock
@@ -40,7 +40,6 @@ _INTRODUCTION = """\
 # Characters that cannot be seen are written as escapes (\\u202E). A block with "keep" stays as it is or is removed.
 """
 _FALLBACKS = ("nano", "vi")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 
 
 def to_form(params: CreateMessageRequestParams) -> str:
@@ -62,41 +61,20 @@ def to_form(params: CreateMessageRequestParams) -> str:
 
 def from_form(form: str, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
     """Convert an edited form back; raise ``ValueError``, with the place, for a change that is not allowed."""
-    said = _decode_form(form)
-    if not 1 <= said.max_tokens <= params.max_tokens:
-        raise ValueError(f"max_tokens: must be from 1 to {params.max_tokens}")
-    messages = _read_messages(said.messages, params)
-    return structs.replace(params, max_tokens=said.max_tokens, system_prompt=said.system_prompt, messages=messages)
-
-
-class _FormBlock(Struct, forbid_unknown_fields=True):
-    """A text, or the number of a block that stays as it is."""
-
-    text: str | None = None
-    keep: int | None = None
-
-
-class _FormMessage(Struct, forbid_unknown_fields=True):
-    role: Literal["user", "assistant"]
-    text: str | None = None
-    content: list[_FormBlock] | None = None
-
-
-class _RequestForm(Struct, forbid_unknown_fields=True):
-    max_tokens: int
-    messages: Annotated[list[_FormMessage], msgspec.Meta(min_length=1)]
-    system_prompt: str | None = None
-
-
-def _decode_form(form: str) -> _RequestForm:
     try:
-        return msgspec.toml.decode(form, type=_RequestForm)
-    except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `$")
-        problem = _UNKNOWN.sub(r"\1 cannot be changed here", problem)
-        raise ValueError(f"{path.strip('.`') or 'the form'}: {problem}") from None
-    except msgspec.DecodeError as error:
+        data = tomllib.loads(form)
+    except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not a valid form: {error}") from None
+    _refuse_unknown("the form", data, ("max_tokens", "system_prompt", "messages"))
+    most = data.get("max_tokens")
+    if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= params.max_tokens:
+        raise ValueError(f"max_tokens: must be from 1 to {params.max_tokens}")
+    system_prompt = data.get("system_prompt")
+    if not isinstance(system_prompt, str | None):
+        raise ValueError("system_prompt: must be a text")
+    return msgspec.structs.replace(
+        params, max_tokens=most, system_prompt=system_prompt, messages=_read_messages(data.get("messages"), params)
+    )
 
 
 def _quote_text(text: str) -> str:
@@ -124,13 +102,12 @@ def _write_comment(text: str) -> str:
     return replace_hidden(text.replace("\n", " ").replace("\t", " "), _escape_character)
 
 
-def _read_messages(entries: Sequence[_FormMessage], params: CreateMessageRequestParams) -> Sequence[SamplingMessage]:
+def _read_messages(entries: object, params: CreateMessageRequestParams) -> Sequence[SamplingMessage]:
+    if not isinstance(entries, list) or not entries:
+        raise ValueError("messages: at least one is needed")
     blocks = [block for message in params.messages for block in message.blocks]
     kept: list[SamplingContent] = [block for block in blocks if not isinstance(block, TextContent)]
-    read = [
-        SamplingMessage(role=entry.role, content=_read_content(entry, f"messages[{at}]", kept))
-        for at, entry in enumerate(entries)
-    ]
+    read = [_read_message(entry, f"messages[{at}]", kept) for at, entry in enumerate(cast("list[object]", entries))]
     # An unchanged message may have annotations that the form does not show, so the original is taken.
     for at, (message, original) in enumerate(zip(read, params.messages, strict=False)):
         if _make_plain(original) == _make_plain(message):
@@ -142,22 +119,52 @@ def _make_plain(message: SamplingMessage) -> tuple[str, list[object]]:
     return message.role, [block.text if isinstance(block, TextContent) else id(block) for block in message.blocks]
 
 
-def _read_content(
-    entry: _FormMessage, place: str, kept: Sequence[SamplingContent]
-) -> SamplingContent | list[SamplingContent]:
-    if (entry.text is None) == (entry.content is None):
+def _read_message(entry: object, place: str, kept: list[SamplingContent]) -> SamplingMessage:
+    data = _read_table(place, entry, ("role", "text", "content"))
+    role = data.get("role")
+    if role not in ("user", "assistant"):
+        raise ValueError(f'{place}.role: must be "user" or "assistant"')
+    if ("text" in data) == ("content" in data):
         raise ValueError(f"{place}: needs either a text or content")
-    if entry.text is not None:
-        return TextContent(text=entry.text)
-    return [_read_block(each, f"{place}.content[{at}]", kept) for at, each in enumerate(entry.content or ())]
+    if "text" in data:
+        return SamplingMessage(role=role, content=_read_text(place, data["text"]))
+    content = data["content"]
+    if not isinstance(content, list):
+        raise ValueError(f"{place}.content: must be [[messages.content]] tables")
+    entries = enumerate(cast("list[object]", content))
+    return SamplingMessage(
+        role=role, content=[_read_block(each, f"{place}.content[{at}]", kept) for at, each in entries]
+    )
 
 
-def _read_block(entry: _FormBlock, place: str, kept: Sequence[SamplingContent]) -> SamplingContent:
-    if entry.text is not None:
-        return TextContent(text=entry.text)
-    if entry.keep is None or not 1 <= entry.keep <= len(kept):
+def _read_block(entry: object, place: str, kept: list[SamplingContent]) -> SamplingContent:
+    data = _read_table(place, entry, ("text", "keep"))
+    if "text" in data:
+        return _read_text(place, data["text"])
+    number = data.get("keep")
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= len(kept):
         raise ValueError(f"{place}.keep: must be the number of a block that was there")
-    return kept[entry.keep - 1]
+    return kept[number - 1]
+
+
+def _read_text(place: str, text: object) -> TextContent:
+    if not isinstance(text, str):
+        raise ValueError(f"{place}.text: must be a text")
+    return TextContent(text=text)
+
+
+def _read_table(place: str, entry: object, names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(entry, dict):
+        raise ValueError(f"{place}: must be a table")
+    data = cast("dict[str, Any]", entry)
+    _refuse_unknown(place, data, names)
+    return data
+
+
+def _refuse_unknown(place: str, data: dict[str, Any], names: tuple[str, ...]) -> None:
+    unknown = next((name for name in data if name not in names), None)
+    if unknown is not None:
+        raise ValueError(f"{place}: {unknown} cannot be changed here")
 
 
 def find_editor() -> str | None:
