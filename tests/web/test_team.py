@@ -11,7 +11,7 @@ from antiphon.errors import Rejected
 from antiphon.host import Host, Queue, Scripted
 from antiphon.host.checks.people import Person
 from antiphon.host.checks.policy_rules import Policy, Rule, decide
-from antiphon.host.review.deciders import NotAllowed
+from antiphon.host.review.question import NotAllowed
 from antiphon.host.review.review import Answer, Approve, Deny, digest
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import Person as Reviewer

@@ -46,7 +46,7 @@ from antiphon.host.own_request import (
 from antiphon.host.providers import Echo as Echo, Manual as Manual, Provider as Provider, Scripted as Scripted
 from antiphon.host.providers.base import Completion as Completion, Growth as Growth, Usage as Usage
 from antiphon.host.review.given_grants import Given as Given, Grant as Grant, Grants as Grants
-from antiphon.host.review.deciders import NotAllowed as NotAllowed
+from antiphon.host.review.question import NotAllowed as NotAllowed
 from antiphon.host.review.question import Approval as Approval, Outcome as Outcome, Question as Question
 from antiphon.host.review.queue import (
     AlreadyDecided as AlreadyDecided,

@@ -21,11 +21,10 @@ from antiphon.errors import AntiphonError, PeerError, Rejected
 from antiphon.host.checks.people import write_decider
 from antiphon.host.own_request import Asker, make_person_origin
 from antiphon.host.review import decisions, review
-from antiphon.host.review.deciders import NotAllowed
 from antiphon.host.review.diff import compare_requests
 from antiphon.host.review.given_grants import approve_covered, find_covered
 from antiphon.host.review.history import AskHistory, show_kept
-from antiphon.host.review.question import Question
+from antiphon.host.review.question import NotAllowed, Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch
 from antiphon.host.review.shown import Shown, collect_shown
 from antiphon.host.review.summary import arrange_rows, groups_of

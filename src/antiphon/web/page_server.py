@@ -106,7 +106,7 @@ _NEEDS: dict[str, Role] = {
     **dict.fromkeys(("/grants/{id}/revoke", "/unblock", "/servers/switch", "/servers/block"), "admin"),
 }
 """The role that somebody who has signed in needs for an action; of all others ``"reviewer"``, and what may be decided
-is checked in ``host.review.deciders``."""
+is checked in ``host.review.question``."""
 
 
 class ReviewPage:

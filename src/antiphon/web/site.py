@@ -29,13 +29,12 @@ from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.own_request import Asker, Offer, OwnAnswer
 from antiphon.host.pipeline.growth import Watching
 from antiphon.host.review import summary
-from antiphon.host.review.deciders import reaches_further
 from antiphon.host.review.decisions import InvalidInput, describe_rule
 from antiphon.host.review.definitions import Digests, Servers
 from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.history import Bound, find_tightest_budget
 from antiphon.host.review.keymap import describe_key, keys_as_set, print_key_name
-from antiphon.host.review.question import AnyDecision, Question
+from antiphon.host.review.question import AnyDecision, Question, reaches_further
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import most_of, name_of
 from antiphon.host.review.summary import first_words, outcome_text, who_of

@@ -24,11 +24,10 @@ from antiphon.host.checks.validate import inspect_media
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.pipeline.growth import LOOK, Partial, partials_in
 from antiphon.host.review import decisions
-from antiphon.host.review.deciders import NotAllowed, check_decider
 from antiphon.host.review.diff import compact, format_json
 from antiphon.host.review.given_grants import find_covered
 from antiphon.host.review.history import Bound
-from antiphon.host.review.question import Question, reaches_question
+from antiphon.host.review.question import NotAllowed, Question, check_decider, reaches_question
 from antiphon.host.review.review import Approve, ReviewItem, ToolItem
 from antiphon.host.review.shown import MessageTurn, Shown, collect_shown, shape_of
 from antiphon.host.review.summary import ORDERS, arrange_rows, first_rows, first_words, outcome_text, who_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.host.checks.people import Demands, Person
-from antiphon.host.review.deciders import NotAllowed, check_decider, check_undo
+from antiphon.host.review.question import NotAllowed, check_decider, check_undo
 from antiphon.host.review.review import Answer, Approve, Deny, ElicitItem, ToolItem
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.tools import CallToolRequestParams

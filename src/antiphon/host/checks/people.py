@@ -1,6 +1,6 @@
 """People who have proven who they are: their roles, the names by which rules speak of them, and how records name them.
 
-Pure. ``web.provider_sign_in`` and ``web.password_sign_in`` find out who somebody is, and ``review.deciders`` has the
+Pure. ``web.provider_sign_in`` and ``web.password_sign_in`` find out who somebody is, and ``review.question`` has the
 rules about who may decide what. A person at a terminal, or a name that was typed, proves nothing.
 """
 

@@ -25,7 +25,6 @@ from antiphon.host.checks.ask_limits import LimitReached
 from antiphon.host.checks.people import Decider, write_decider
 from antiphon.host.review import question as questions
 from antiphon.host.review import review
-from antiphon.host.review.deciders import check_decider, check_undo, count_approvals, read_approved
 from antiphon.host.review.decisions import check_arguments
 from antiphon.host.review.question import AnyDecision, AnyItem, Mismatch, NotShown, Question
 from antiphon.host.store import base
@@ -456,8 +455,8 @@ class Queue:
             question = await self.get(id)
             if question.item is None:
                 raise AlreadyDecided(question)
-            decision = read_approved(question, given)
-            check_decider(by, question.item, decision)
+            decision = questions.read_approved(question, given)
+            questions.check_decider(by, question.item, decision)
             questions.check(question.item, decision)
             await _check_call(question.item, decision)
             shown = hashes.get(id, "")
@@ -492,7 +491,7 @@ class Queue:
             block=block,
             seen=encode_value(question.approvals).decode() if question.approvals else None,
         )
-        return count_approvals(question, decision, decided)
+        return questions.count_approvals(question, decision, decided)
 
     def _release(self, question: Question, decision: AnyDecision, now: float, *, alone: bool) -> float | None:
         """Return when a decision takes effect; ``None`` for at once, as the refusal of one request does.
@@ -524,7 +523,7 @@ class Queue:
             AlreadyDecided: the decision has taken effect, there is nothing to undo, or another decision.
         """
         row = await self._store.review(id)
-        check_undo(by, None if row is None else row.by)
+        questions.check_undo(by, None if row is None else row.by)
         name = write_decider(by)
         is_meant = row is not None and decided in (None, row.decided)
         if row is None or not (
