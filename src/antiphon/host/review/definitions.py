@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from secrets import token_hex
 from typing import Literal, Protocol
 
@@ -20,7 +20,7 @@ from antiphon.host.audit import day_of
 from antiphon.host.checks.message_parts import list_leaves
 from antiphon.host.checks.risk import MAX_HERE, MAX_SECONDS, first_instruction
 from antiphon.host.checks.visible import count_hidden
-from antiphon.host.review.diff import MAX_LINES, DiffLine, compare_lines, format_json, label_lines
+from antiphon.host.review.diff import MAX_LINES, DiffLine, compare_lines, list_members
 from antiphon.host.review.review import digest
 from antiphon.host.store.base import DefinitionRow, Standing, Store
 from antiphon.machine.side_process.pool import run_aside
@@ -258,8 +258,8 @@ def changes_of(before: str, after: Tool | None) -> tuple[DiffLine, ...] | None:
     """
     if not before or (after is not None and len(encode_value(after)) > MAX_KEPT):
         return None
-    old = list(_list_lines(msgspec.json.decode(before, type=Tool)))
-    new = [] if after is None else list(_list_lines(after))
+    old = list(list_members(keep_defining_part(msgspec.json.decode(before, type=Tool))))
+    new = [] if after is None else list(list_members(keep_defining_part(after)))
     return None if len(old) + len(new) > MAX_LINES else tuple(compare_lines(old, new))
 
 
@@ -289,11 +289,3 @@ async def digest_definition(tool: Tool) -> str:
     if len(payload) <= MAX_HERE:
         return digest(counted)
     return (await run_aside(digest_document, payload, seconds=MAX_SECONDS)).decode()
-
-
-def _list_lines(tool: Tool) -> Iterator[str]:
-    """Return a definition as lines: texts as they are, so that a long description is compared line by line."""
-    for field in msgspec.structs.fields(keep_defining_part(tool)):
-        value = getattr(keep_defining_part(tool), field.name)
-        if value is not None:
-            yield from label_lines(field.encode_name, value if isinstance(value, str) else format_json(value))

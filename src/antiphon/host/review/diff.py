@@ -162,19 +162,22 @@ def _restore_character(mark: re.Match[str]) -> str:
 
 
 def _list_lines(params: CreateMessageRequestParams) -> Iterator[str]:
-    for field in msgspec.structs.fields(params):
-        value = getattr(params, field.name)
-        if value is None or field.name == "messages":
-            continue
-        text = value if isinstance(value, str) else format_json(value)
-        yield from label_lines(field.encode_name, text)
+    yield from list_members(params, "messages")
     for at, message in enumerate(params.messages):
         for block in message.blocks:
-            yield from label_lines(f"messages[{at}] {message.role}", _get_text(block))
+            yield from _label_lines(f"messages[{at}] {message.role}", _get_text(block))
 
 
-def label_lines(name: str, text: str) -> Iterator[str]:
-    """Return a text as lines, the first with its name."""
+def list_members(value: msgspec.Struct, left_out: str = "") -> Iterator[str]:
+    """Yield the members of a value as lines: texts as they are, so that a long one is compared line by line."""
+    for field in msgspec.structs.fields(value):
+        member = getattr(value, field.name)
+        if member is not None and field.name != left_out:
+            yield from _label_lines(field.encode_name, member if isinstance(member, str) else format_json(member))
+
+
+def _label_lines(name: str, text: str) -> Iterator[str]:
+    """Yield a text as lines, the first with its name."""
     lines = text.split("\n")
     yield f"{name}: {lines[0]}"
     yield from (f"    {line}" for line in lines[1:])
