@@ -13,8 +13,8 @@ import asyncio
 import base64
 import hmac
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from secrets import token_bytes, token_urlsafe
 from typing import Any, cast
 from urllib.parse import quote, unquote, urlencode
@@ -178,11 +178,9 @@ class ProviderSignIn:
             raise Unauthorized("signing in was stopped: it has taken too long")
         return unquote(path)
 
-    @asynccontextmanager
-    async def _open_fetch(self) -> AsyncGenerator[Fetch]:
+    def _open_fetch(self) -> AbstractAsyncContextManager[Fetch]:
         url = URL(self._settings.issuer)
-        async with open_fetch(url, named=frozenset({url.host or ""})) as fetch:
-            yield fetch
+        return open_fetch(url, named=frozenset({url.host or ""}))
 
     async def _find_server(self) -> ServerMetadata:
         """Return the provider's metadata; it is fetched once for all who sign in at the same time."""

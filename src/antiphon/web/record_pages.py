@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from itertools import count
 from urllib.parse import urlencode
 
 import msgspec
@@ -195,13 +196,8 @@ def _stack_amounts(amounts: Mapping[int, int], top: int, room: int) -> list[Piec
 
 def _choose_step(most: int) -> int:
     """Return the distance between lines: 1, 2 or 5 times a power of ten, so that there are only a few."""
-    step, factors = 1, (2, 5, 10)
-    while most > step * _LINES:
-        wider = next((factor * step for factor in factors if most <= factor * step * _LINES), None)
-        if wider is not None:
-            return wider
-        step *= 10
-    return step
+    steps = (factor * 10**power for power in count() for factor in (1, 2, 5))
+    return next(step for step in steps if most <= step * _LINES)
 
 
 _FORMS = {"audit.jsonl": "application/jsonl", "audit.csv": "text/csv"}
