@@ -86,7 +86,8 @@ async def decide_question(site: Site, request: Request) -> Response:
         decision = await decisions.call_with_edits(form, found.item)
     else:
         decision = _make_decision(found, action, form, site.clock())
-    if not _is_refusal(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
+    # A refusal allows nothing, so that it may be made at any speed.
+    if not review.is_refusal(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
         raise decisions.InvalidInput("problem.soon")
     if not site.may_decide(request, decision):
         return site.problem(request, 403, "barred.link")
@@ -294,11 +295,6 @@ def _make_decision(
             raise decisions.InvalidInput("problem.form")
 
 
-def _is_refusal(decision: review.Decision | ElicitResult) -> bool:
-    """Tell whether a decision allows nothing, so that it may be made at any speed."""
-    return isinstance(decision, review.Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
-
-
 async def _find_next_place(site: Site, decided: Question, sifting: Sifting) -> str:
     """Return the next place without a script: the next question in the filtered list, its first, or the queue."""
     pending = [question for question in await site.pending() if question.id != decided.id]
@@ -316,14 +312,13 @@ _LONGEST_ID = 32
 
 async def show_kept_request(site: Site, request: Request) -> Response:
     """Show a request that was kept, to be edited and sent."""
-    told = await find_history(site, request.path_params["seq"])
-    found = _to_ask(site, told)
-    if told is None or found is None:
+    found = await _find_kept_request(site, request)
+    if found is None:
         return site.gone(request)
-    shown, asker = found
+    told, shown, params, asker = found
     why, offers = "", ()
     try:
-        offers = await asker.offers(_get_params(shown), told.row.identity)
+        offers = await asker.offers(params, told.row.identity)
     except AntiphonError as error:
         why = _describe_error(error)
     return site.html(request, "again.html", told=told, q=shown, offers=offers, why=why, id=token_hex(8), draft=None)
@@ -336,15 +331,14 @@ async def ask_again(site: Site, request: Request) -> Response:
     if not id.isalnum() or len(id) > _LONGEST_ID:
         return site.problem(request, 422, "problem.form")
     if site.own.get(id) is None:
-        told = await find_history(site, request.path_params["seq"])
-        found = _to_ask(site, told)
-        if told is None or found is None:
+        found = await _find_kept_request(site, request)
+        if found is None:
             return site.problem(request, 404, "problem.gone")
         if site.own.full:
             return site.problem(request, 429, "again.full")
-        shown, asker = found
+        told, _, kept, asker = found
         try:
-            params = decisions.read_edited_request(form, _get_params(shown))
+            params = decisions.read_edited_request(form, kept)
         except decisions.InvalidInput as refused:
             return site.refuse_input(request, refused)
         model = form("model")
@@ -401,21 +395,19 @@ async def stop_waiting(site: Site, request: Request) -> Response:
     return site.done(request, "done.stopped", then=f"/asked/{own.id}")
 
 
-def _to_ask(site: Site, told: AskHistory | None) -> tuple[Shown, Asker] | None:
-    """Return the request that can be asked again, and the host that answers; ``None`` if it cannot be asked."""
-    if told is None or told.asked is None or site.own.asker is None:
+async def _find_kept_request(
+    site: Site, request: Request
+) -> tuple[AskHistory, Shown, CreateMessageRequestParams, Asker] | None:
+    """Return a request that can be asked again, and the host that answers; ``None`` if it cannot be asked."""
+    told, asker = await find_history(site, request.path_params["seq"]), site.own.asker
+    if told is None or told.asked is None or told.asked.params is None or asker is None:
         return None
-    return told.asked, site.own.asker
+    return told, told.asked, told.asked.params, asker
 
 
 def _collect_shown(own: OwnRequest) -> Shown | None:
     """Collect what is shown of an answer; ``None`` if there is none."""
     return None if own.answer is None else show_kept(make_person_origin(), own.params, own.params, own.answer.result)
-
-
-def _get_params(shown: Shown) -> CreateMessageRequestParams:
-    assert shown.params is not None, "requests to a model have them"
-    return shown.params
 
 
 def _describe_error(error: AntiphonError) -> str:

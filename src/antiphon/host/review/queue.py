@@ -498,10 +498,9 @@ class Queue:
 
         So does one that no process waits for: nobody would block the server when its time has come.
         """
+        refuses = review.is_refusal(decision)
         if isinstance(decision, review.Deny):
             refuses = not question.waited_for or (alone and decision.reach == "once")
-        else:
-            refuses = isinstance(decision, ElicitResult) and decision.action != "accept"
         seconds = self.undo_seconds
         if question.expires is not None:
             seconds = min(seconds, (question.expires - now) / _SHARE)

@@ -363,6 +363,11 @@ def most_of(item: ReviewItem, model: str | None = None, params: CreateMessageReq
     return max(least, find_dearest(usage, prices).money)
 
 
+def is_refusal(decision: Decision | ElicitResult) -> bool:
+    """Return whether a decision allows nothing: a denial, or a form that is declined or cancelled."""
+    return isinstance(decision, Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
+
+
 def name_of(decision: Decision | ElicitResult) -> str:
     """Name a decision in a word, as records have it: ``"approve"``, ``"deny:server"``, ``"accept"``."""
     if isinstance(decision, ElicitResult):

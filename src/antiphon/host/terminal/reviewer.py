@@ -130,7 +130,7 @@ class TerminalReviewer:
             while True:
                 made = await talk.decision() or _make_refusal(item)
                 seconds = self._undo if item.expires_in is None else min(self._undo, item.expires_in / 4)
-                if _is_refusal(made):
+                if review.is_refusal(made) or isinstance(made, review.Regenerate):
                     return _add_undone(undone, made)
                 undo = key_for("undo", "inline").keys[0]
                 prompt = self._words("inline.undo", press=undo, n=math.ceil(seconds))
@@ -459,9 +459,3 @@ def _is_long(item: AnyItem) -> bool:
         blocks = (block for message in item.params.messages for block in message.blocks)
         return sum(len(block.text) for block in blocks if isinstance(block, TextContent)) > _LONG
     return isinstance(item, review.ToolItem) and len(bytes(item.params.arguments)) > _LONG
-
-
-def _is_refusal(made: AnyDecision) -> bool:
-    if isinstance(made, ElicitResult):
-        return made.action != "accept"
-    return isinstance(made, review.Deny | review.Regenerate)
