@@ -196,25 +196,22 @@ async def _limit_response(response: httpx2.Response) -> None:
     response.stream = _Bounded(response.stream)
 
 
+_Kinds = type[BaseException] | tuple[type[BaseException], ...]
 # The first match counts; each entry is more specific than those below it.
-_KINDS: tuple[tuple[type[BaseException], FailureKind, str], ...] = (
+_KINDS: tuple[tuple[_Kinds, FailureKind, str], ...] = (
     (theirs.ModelRateLimitError, "rate-limit", "too many requests"),
     (theirs.ModelQuotaExceededError, "quota", "the account has no quota or credit left"),
     (theirs.ModelUnavailableError, "unavailable", "the service is not available"),
     (theirs.ModelServerError, "unavailable", "the service failed"),
-    (theirs.ModelTimeoutError, "timeout", "no answer in time"),
-    (theirs.ModelRequestTimeout, "timeout", "no answer in time"),
-    (theirs.ModelConnectionError, "connection", "the connection failed"),
+    ((theirs.ModelTimeoutError, theirs.ModelRequestTimeout, TimeoutError), "timeout", "no answer in time"),
+    ((theirs.ModelConnectionError, OSError), "connection", "the connection failed"),
     (theirs.ModelAuthenticationError, "auth", "the key was not accepted"),
     (theirs.ModelNotFoundError, "not-found", "there is no such model, or the address is wrong"),
     (theirs.ModelContextWindowExceededError, "context", "the request is too large for the model"),
     (theirs.ModelRequestRejectedError, "rejected", "the service did not take the request"),
     (theirs.ContentFilterError, "refused", "the model, or a filter around it, refused"),
     (theirs.UnexpectedModelBehavior, "invalid", "the answer cannot be used"),
-    (theirs.UserError, "unsupported", "the model cannot be asked this"),
-    (NotImplementedError, "unsupported", "the model cannot be asked this"),
-    (TimeoutError, "timeout", "no answer in time"),
-    (OSError, "connection", "the connection failed"),
+    ((theirs.UserError, NotImplementedError), "unsupported", "the model cannot be asked this"),
 )
 _STATUS: dict[int, FailureKind] = {408: "timeout", 429: "rate-limit", 401: "auth", 403: "auth", 404: "not-found"}
 _UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, ConnectionRefusedError)
