@@ -15,7 +15,7 @@ from antiphon.check.check_rules import CheckRule, Finding
 from antiphon.check.checkup import check_server
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Serves
-from antiphon.host.providers.offline import Scripted
+from antiphon.host.providers import Scripted
 from antiphon.transports.recording import Message, RecordingChannel
 from antiphon.wire.common import ClientCapabilities, SamplingCapability
 from antiphon.wire.origin import Origin

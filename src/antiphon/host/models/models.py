@@ -31,8 +31,8 @@ from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import Model, ModelCatalogue, Tier
 from antiphon.host.models import selection
 from antiphon.host.models.selection import Selection, needs_of
+from antiphon.host.providers import Echo
 from antiphon.host.providers.base import Completion, FailureKind, Growth, ProviderFailure, Usage, find_key, missing_key
-from antiphon.host.providers.offline import Echo
 from antiphon.machine.public_names import describe_install
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, ModelPreferences
 

@@ -30,8 +30,8 @@ from antiphon.host.checks.redact import mask_text
 from antiphon.host.config.settings import Config as ConfigSettings
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.models.models import missing_package
+from antiphon.host.providers import Echo
 from antiphon.host.providers.base import missing_key
-from antiphon.host.providers.offline import Echo
 from antiphon.host.review.review import obstacle_of
 from antiphon.host.review_page import page_opener
 from antiphon.host.store import MemoryStore
