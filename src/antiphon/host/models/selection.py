@@ -387,8 +387,8 @@ def names_of(provider: Provider, allowed: Collection[str] | None) -> tuple[str, 
     return tuple(name for name in names if allowed is None or any(fnmatchcase(name, glob) for glob in allowed))
 
 
-class _Usual(NamedTuple):
-    """How a vendor is found in the environment."""
+class _Usual(msgspec.Struct, frozen=True, kw_only=True):
+    """How a vendor is found in the environment; see ``vendor_variables.toml``."""
 
     keys: tuple[str, ...]
     base_url: str
@@ -399,14 +399,8 @@ class _Usual(NamedTuple):
     """A model of the vendor's middle size: good enough to judge by, and costs cents for a first try."""
 
 
-# The variables of the vendors' own libraries.
-USUAL: Mapping[str, _Usual] = {
-    "anthropic": _Usual(("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "claude-sonnet-5-5"),
-    "openai": _Usual(("OPENAI_API_KEY",), "OPENAI_BASE_URL", "OPENAI_MODEL", "gpt-5-mini"),
-    "google": _Usual(
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "GOOGLE_GEMINI_BASE_URL", "GEMINI_MODEL", "gemini-3.7-flash"
-    ),
-}
+_USUAL_FILE = Path(__file__).with_name("vendor_variables.toml")
+USUAL = msgspec.toml.decode(_USUAL_FILE.read_bytes(), type=dict[str, _Usual])
 KEY_NAMES = " or ".join(name for usual in USUAL.values() for name in usual.keys)
 """The variables that may hold a key, for messages."""
 _ASSUMED_CONTEXT = 32_768
