@@ -120,23 +120,23 @@ async def call_tool(
     source, name = offered.source, offered.tool.name
     if isinstance(source, ToolClient):
         return await source.call_tool(name, arguments, progress=progress, confirm=confirm)
-    if confirm is not None:
-        # It knows no server, so that its class stands for who it is.
-        place = [MEMORY, f"{type(source).__module__}.{type(source).__qualname__}"]
-        origin = Origin(id=token_hex(8), identity=identify_target(place), target=place[1], tool=offered.tool)
-        params = CallToolRequestParams.of(name, arguments)
-        allowed = await confirm.confirm(params, origin)
-        if isinstance(allowed, ChangedCall):
-            if allowed.params is None:
-                return allowed.result or CallToolResult(content=[])
-            examine = partial(confirm.examine, params=allowed.params, origin=origin)
-            calling = source.call_tool(name, allowed.decode_arguments())
-            return allowed.add_note(await pass_outcome(calling, examine, is_local=True))
-        if allowed is not True:
-            raise Rejected(f"User rejected the call of {name!r}", data={"reason": "user"})
-        examine = partial(confirm.examine, params=params, origin=origin)
-        return await pass_outcome(source.call_tool(name, arguments), examine, is_local=True)
-    return await source.call_tool(name, arguments)
+    if confirm is None:
+        return await source.call_tool(name, arguments)
+    # It knows no server, so that its class stands for who it is.
+    place = [MEMORY, f"{type(source).__module__}.{type(source).__qualname__}"]
+    origin = Origin(id=token_hex(8), identity=identify_target(place), target=place[1], tool=offered.tool)
+    params = CallToolRequestParams.of(name, arguments)
+    allowed = await confirm.confirm(params, origin)
+    changed = allowed if isinstance(allowed, ChangedCall) else None
+    if changed is not None:
+        if changed.params is None:
+            return changed.result or CallToolResult(content=[])
+        params, arguments = changed.params, changed.decode_arguments()
+    elif allowed is not True:
+        raise Rejected(f"User rejected the call of {name!r}", data={"reason": "user"})
+    examine = partial(confirm.examine, params=params, origin=origin)
+    result = await pass_outcome(source.call_tool(name, arguments), examine, is_local=True)
+    return result if changed is None else changed.add_note(result)
 
 
 async def call_for_model(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -35,22 +36,9 @@ from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 _MOST_SHOWN = 2_000
 """Most characters of the arguments of a call in the question about it."""
-_OUTCOME: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "outcome": {
-            "type": "string",
-            "title": "What became of it?",
-            "oneOf": [
-                {"const": "ran", "title": "It ran: do not run it again"},
-                {"const": "again", "title": "It did not run: run it now"},
-                {"const": "unknown", "title": "I do not know: do not run it"},
-            ],
-        },
-        "result": {"type": "string", "title": "What it returned, for the model, if it ran"},
-    },
-    "required": ["outcome"],
-}
+_OUTCOME_FILE = Path(__file__).with_name("outcome_form.json")
+_OUTCOME = msgspec.json.decode(_OUTCOME_FILE.read_bytes(), type=dict[str, Any])
+"""The form in which a person says what became of a call."""
 
 
 class ToolEnded(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,20 +88,13 @@ class RunRecord:
         """The arguments of the calls that may have been sent."""
         self.ended: dict[tuple[int, int], ToolEnded] = {}
         """The calls that have ended, in this order."""
-        self._answers: list[RunEntry] = []
+        self.answers: list[RunEntry] = []
+        """The answers of the model, one for each step, with the digests of the tools that they want."""
 
     @property
     def is_stored(self) -> bool:
         """Whether the run can be resumed."""
         return self._run is not None
-
-    def find_answer(self, step: int) -> OwnAnswer | None:
-        """Return the answer of the model in a step, if it was recorded."""
-        return self._answers[step - 1].answer if step <= len(self._answers) else None
-
-    def find_digest(self, step: int, tool: str) -> str | None:
-        """Return the digest of the definition by which the model chose a tool in a step, if it was recorded."""
-        return self._answers[step - 1].tools.get(tool)
 
     async def open(self, request: CreateMessageRequestParams) -> None:
         """Read what was recorded; raise ``ConfigError`` if that is a run with another request."""
@@ -144,7 +125,7 @@ class RunRecord:
     def _take(self, entry: RunEntry) -> None:
         self._count += 1
         if entry.answer is not None:
-            self._answers.append(entry)
+            self.answers.append(entry)
         if entry.began is not None:
             self.began[entry.place] = entry.began
         if entry.ended is not None:
@@ -309,7 +290,7 @@ async def run_steps(
     messages, answers, tools = list(request.messages), list[OwnAnswer](), calls.definitions
     while True:
         step = len(answers) + 1
-        answer = record.find_answer(step)
+        answer = record.answers[step - 1].answer if step <= len(record.answers) else None
         if answer is None:
             asked = msgspec.structs.replace(request, messages=messages, tools=tools)
             answer = await host.complete(asked, by=by, model=model, flow=events.flow(step))
@@ -437,7 +418,7 @@ class _ToolCalls:
 
         The host takes no answer that uses a tool which was not offered.
         """
-        offered, meant = self._offered.get(name), self._record.find_digest(step, name)
+        offered, meant = self._offered.get(name), self._record.answers[step - 1].tools.get(name)
         if offered is None or (meant is not None and meant != await digest_definition(offered.tool)):
             text = (
                 f"The tool {name!r} has changed since it was chosen. It was not called: look at its description again"
