@@ -16,6 +16,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -245,15 +246,7 @@ class NotAllowed(Mismatch):
         self.values = values
 
 
-_BARRED = {
-    "role": "this needs the role {role}",
-    "own": "this is your own request: somebody else has to decide it",
-    "to": "a rule leaves this to: {to}",
-    "person": "a rule leaves this to people who have signed in: decide it on the review page",
-    "twice": "you have approved this already: a second person has to approve the same",
-    "undo": "somebody else decided this: only that person or an admin takes it back",
-    "proposal": "a rule wants more than one person: approve, edit or deny it",
-}
+_BARRED = msgspec.toml.decode(Path(__file__).with_name("barred.toml").read_bytes(), type=dict[str, str])
 
 
 def check_decider(by: Decider | None, item: AnyItem, decision: AnyDecision) -> None:
