@@ -18,7 +18,7 @@ import msgspec
 from antiphon.errors import ConfigError, InvalidParams, TooCostly
 from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.form_fields import Field, check_content, check_value, fields_of, parse_value
-from antiphon.host.checks.labels import LABELS
+from antiphon.host.checks.labels import LABELS, Label
 from antiphon.host.checks.validate import validate_request
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review import review
@@ -108,7 +108,8 @@ def read_approval(form: DecisionForm, now: float, usual: review.Terms = review.U
     if scope is None:
         raise InvalidInput("problem.form")
     if scope == "once":
-        labels = tuple(label for label in LABELS if label in form.all("label")) if "of_labels" in form else None
+        checked: tuple[Label, ...] = tuple(label for label in LABELS if label in form.all("label"))
+        labels = checked if "of_labels" in form else None
         return review.Approve(digest=form("digest"), model=form("model") or None, labels=labels)
     if form("unbounded") != "true" and not any(name in form for name in _BOUNDS):
         # A script, or a form without these fields, has not decided about bounds.
