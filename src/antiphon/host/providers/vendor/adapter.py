@@ -19,16 +19,15 @@ from pydantic_ai import messages as vendor
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model as TheirModel
-from pydantic_ai.models import ModelRequestParameters, get_user_agent, infer_model
+from pydantic_ai.models import get_user_agent, infer_model
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers import Provider as TheirProvider
 from pydantic_ai.providers import infer_provider_class
-from pydantic_ai.settings import ModelSettings
 
 from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.base import Completion, FailureKind, Growth, ProviderFailure, key_variables
-from antiphon.host.providers.vendor.translation import convert_completion, convert_request
+from antiphon.host.providers.vendor.translation import VendorRequest, convert_completion, convert_request
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 MAX_RESPONSE = 64 * 1024 * 1024
@@ -239,20 +238,20 @@ class Vendor:
         """
         # Converted outside of the ``try`` below, so that a mistake of ours is not taken for one of the
         # vendor's.
-        messages, settings, parameters, names = convert_request(params, self._model)
+        sent = convert_request(params, self._model)
         coming = None if growth is None else _Coming(growth)
         try:
             if coming is None:
                 response = await model_request(
                     self._asked,
-                    messages,
-                    model_settings=settings,
-                    model_request_parameters=parameters,
+                    sent.messages,
+                    model_settings=sent.settings,
+                    model_request_parameters=sent.parameters,
                     instrument=False,
                 )
             else:
-                response = await self._stream_answer(self._asked, messages, settings, parameters, coming)
-            return convert_completion(response, params, self._model, names)
+                response = await self._stream_answer(sent, coming)
+            return convert_completion(response, params, self._model, sent.names)
         except ProviderFailure:
             raise
         except Exception as error:
@@ -262,16 +261,10 @@ class Vendor:
             failed.charged = failed.charged or (coming is not None and coming.begun)
             raise failed from None
 
-    async def _stream_answer(
-        self,
-        asked: TheirModel,
-        messages: list[vendor.ModelMessage],
-        settings: ModelSettings,
-        parameters: ModelRequestParameters,
-        coming: _Coming,
-    ) -> vendor.ModelResponse:
+    async def _stream_answer(self, sent: VendorRequest, coming: _Coming) -> vendor.ModelResponse:
+        messages, settings, parameters, _ = sent
         streaming = model_request_stream(
-            asked, messages, model_settings=settings, model_request_parameters=parameters, instrument=False
+            self._asked, messages, model_settings=settings, model_request_parameters=parameters, instrument=False
         )
         async with streaming as stream:
             async for event in stream:
