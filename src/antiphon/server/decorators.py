@@ -150,7 +150,9 @@ class Features:
         """
         check_options("server.tool()", options, ToolOptions.__annotations__)
         if isinstance(tool, Tool):
-            made = _tool_of(tool, handler, options)
+            if handler is None:
+                raise ConfigError(f"the definition of {tool.name!r} needs its handler: server.add_tool(tool, handler)")
+            made = ServedTool.of_definition(tool, handler, **options)
         elif handler is not None:
             raise ConfigError("add_tool(function) takes no handler: the function is the handler")
         else:
@@ -272,19 +274,3 @@ def _register_function(register: Callable[[F], object], function: F | None) -> A
         return given
 
     return decorate if function is None else decorate(function)
-
-
-_IN_DEFINITION = frozenset(
-    {"annotations", "description", "icons", "meta", "name", "output_schema", "structured", "title", "ui", "visibility"}
-)
-"""Options that are members of a tool's definition, and so cannot be given beside one."""
-
-
-def _tool_of(definition: Tool, handler: Callable[..., Any] | None, options: ToolOptions) -> ServedTool:
-    """Make a tool from its definition and its handler."""
-    if handler is None:
-        raise ConfigError(f"the definition of {definition.name!r} needs its handler: server.add_tool(tool, handler)")
-    twice = sorted(_IN_DEFINITION & options.keys())
-    if twice:
-        raise ConfigError(f"the definition of {definition.name!r} says this itself: leave out {', '.join(twice)}")
-    return ServedTool.of_definition(definition, handler, **cast("Any", options))

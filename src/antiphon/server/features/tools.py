@@ -140,6 +140,11 @@ class ToolOptions(FeatureOptions, AccessOptions, total=False):
     ``"model"`` and ``"app"``."""
 
 
+_IN_DEFINITION = frozenset(
+    {"annotations", "description", "icons", "meta", "name", "output_schema", "structured", "title", "ui", "visibility"}
+)
+"""Options that are members of a tool's definition, and so cannot be given beside one."""
+
 _EXECUTIONS: Mapping[AsTask, wire.ToolExecution] = {
     "allowed": wire.ToolExecution(task_support="optional"),
     "required": wire.ToolExecution(task_support="required"),
@@ -170,27 +175,24 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         read: _Reader,
         results: ResultConverter,
         build: Callable[[], wire.Tool] | wire.Tool,
-        timeout: float | None = None,
-        requires: Requirement | None = None,
-        once: bool = False,
+        options: ToolOptions,
         arguments: SchemaValidator | None = None,
-        task: AsTask = "never",
         confirmation: Confirmation | None = None,
-        access: AccessOptions,
     ) -> None:
+        task, requires = options.get("task", "never"), options.get("requires")
         if task not in get_args(AsTask):
             raise ConfigError(f"tool {name!r}: task= is one of {', '.join(get_args(AsTask))}, not {task!r}")
         if requires is not None and requires not in get_args(Requirement):
             wanted = ", ".join(get_args(Requirement))
             raise ConfigError(f"tool {name!r}: requires= is one of {wanted}, not {requires!r}")
-        super().__init__(function, f"tool {name!r}", access)
+        super().__init__(function, f"tool {name!r}", options)
         self.name = name
         self._build = build
         self.task: AsTask = task
         """When a call becomes a task."""
-        self.once = once
+        self.once = options.get("once", False)
         """Whether one call must never become two runs."""
-        self.timeout = timeout
+        self.timeout = options.get("timeout")
         self.requires: Requirement | None = requires
         self._read = read
         self._arguments = arguments
@@ -268,7 +270,7 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
             ConfigError: the function cannot be a tool; the message names it and the parameter, and says what to do.
         """
         signature = read_signature(function, noun="tool", name=options.get("name"))
-        place, task, structured = signature.place, options.get("task", "never"), options.get("structured")
+        place, structured = signature.place, options.get("structured")
         given = _check_name(options.get("name") or signature.name, place)
         arguments = Arguments(signature.parameters, place)
         shape, validator, listed = _choose_output(signature, options.get("output_schema"), structured)
@@ -291,7 +293,7 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
             output_schema=listed,
             annotations=annotations,
             icons=options.get("icons"),
-            execution=_EXECUTIONS.get(task),
+            execution=_EXECUTIONS.get(options.get("task", "never")),
             meta=meta,
         )
         return cls(
@@ -300,28 +302,13 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
             read=arguments.decode,
             results=ResultConverter(place, shape=shape, validator=validator, structured=structured is not False),
             build=partial(_document_tool, bare, arguments, signature.docstring),
-            timeout=options.get("timeout"),
-            requires=options.get("requires"),
-            once=options.get("once", False),
-            access=options,
-            task=task,
+            options=options,
             confirmation=confirmation,
         )
 
     @classmethod
     def of_definition(
-        cls,
-        definition: wire.Tool,
-        handler: Callable[..., Any],
-        *,
-        timeout: float | None = None,
-        requires: Requirement | None = None,
-        inline: bool = False,
-        once: bool = False,
-        lazy: bool = False,
-        task: AsTask = "never",
-        confirm: Confirm | None = None,
-        **access: Unpack[AccessOptions],
+        cls, definition: wire.Tool, handler: Callable[..., Any], *, lazy: bool = False, **options: Unpack[ToolOptions]
     ) -> ServedTool:
         """Make a tool from a definition, which is listed unchanged, and a handler.
 
@@ -329,19 +316,15 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
             definition: name, schemas and texts of the tool.
             handler: ``(arguments)`` or ``(arguments, ctx: Context)``, plain or async; ``arguments`` is a plain
                 ``dict``.
-            timeout: seconds for one call, not counting time spent waiting for the client's answers; no limit by
-                default.
-            requires: a client capability that the tool needs.
-            inline: run a handler that is not async on the event loop: only for one that never blocks.
-            once: never run one call twice, see ``ToolOptions``.
-            task: when a call becomes a task, see ``ToolOptions``.
-            confirm: what the user is asked before each call, see ``ToolOptions``.
-            access: see ``AccessOptions``.
             lazy: compile the schemas at the first call instead of now.
+            options: see ``ToolOptions``; only those that the definition has no member for (``timeout``, ``requires``,
+                ``inline``, ``once``, ``task``, ``confirm``, and ``AccessOptions``).
 
         Raises:
-            ConfigError: the name, a schema or the handler cannot be used.
+            ConfigError: the name, a schema, the handler or an option cannot be used.
         """
+        if twice := sorted(_IN_DEFINITION & options.keys()):
+            raise ConfigError(f"the definition of {definition.name!r} says this itself: leave out {', '.join(twice)}")
         signature = read_signature(handler, noun="tool", name=definition.name)
         name = _check_name(definition.name, signature.place)
         if len(signature.parameters) != 1:
@@ -349,7 +332,7 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         [parameter] = signature.parameters
         given = definition.annotations
         read = given and checked_options.read_annotations(given, ToolAnnotations, signature.place)
-        meta = checked_options.describe_access(definition.meta, access, signature.place)
+        meta = checked_options.describe_access(definition.meta, options, signature.place, ToolOptions.__annotations__)
         if read is not given or meta is not definition.meta:
             definition = replace(definition, annotations=read, meta=meta)
         input_schema = definition.input_schema
@@ -357,7 +340,7 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
             raise ConfigError(f'{signature.place}: its input schema must say "type": "object" at the top')
         validator = SchemaValidator(input_schema, place=f"{signature.place}: input schema", lazy=lazy)
         confirmation = None
-        if confirm is not None:
+        if (confirm := options.get("confirm")) is not None:
             known = {name: member.get("default") for name, member in input_schema.get("properties", {}).items()}
             confirmation = Confirmation(confirm, known, signature.place)
             hints, meta = declare_confirmation(confirm, read, definition.meta)
@@ -369,16 +352,12 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
 
         return cls(
             name=name,
-            function=UserFunction(handler, signature, inline=inline),
+            function=UserFunction(handler, signature, inline=options.get("inline", False)),
             read=lambda raw: {parameter.name: decode_arguments(raw)},
             results=ResultConverter(signature.place, shape=None, validator=outgoing),
             build=definition,
-            timeout=timeout,
-            requires=requires,
+            options=options,
             arguments=validator,
-            once=once,
-            access=access,
-            task=task,
             confirmation=confirmation,
         )
 

@@ -354,7 +354,7 @@ class _ServedOperation:
             read=lambda raw: {"arguments": decode_arguments(raw)},
             results=ResultConverter(place, shape=None, validator=None),
             build=define,
-            access={},
+            options={},
         )
 
     def make_resource(self, start: str) -> ServedResource | ServedTemplate:
