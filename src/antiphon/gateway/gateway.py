@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 from typing import Any, Unpack, get_args
 from weakref import WeakKeyDictionary
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.auth.client.oauth import Auth
 from antiphon.client.connection.targets import Serves, Target, describe_location, locate_target
@@ -421,19 +421,13 @@ def _check_names(servers: Mapping[str, Target]) -> None:
             raise ConfigError(f"{name!r}: another server here has the same name; Server(name) has to tell them apart")
 
 
-class _Spoken:
-    """The extensions of the servers behind a gateway. See ``server.core.Extension``.
+class _Spoken(Struct, eq=False):
+    """The extensions of the servers behind a gateway. See ``server.core.Extension``."""
 
-    ``group_for``: returns the group of a client. ``clients``: the groups by connection.
-    """
-
-    def __init__(
-        self,
-        group_for: Callable[[str | None, ClientCapabilities], PrincipalGroup],
-        clients: WeakKeyDictionary[object, PrincipalGroup],
-    ) -> None:
-        self._group_for = group_for
-        self._clients = clients
+    _group_for: Callable[[str | None, ClientCapabilities], PrincipalGroup]
+    """Returns the group of a client."""
+    _clients: WeakKeyDictionary[object, PrincipalGroup]
+    """The groups by connection."""
 
     def capabilities(self, principal: str | None, client: ClientCapabilities | None) -> ServerCapabilities:
         """Return what the servers declare, as far as known, and what is always declared: a client asks only once."""

@@ -306,27 +306,20 @@ class _Elicitor:
         return self._elicits_in == "client" or shows_elicitations(request.ctx.request.client, params.mode)
 
 
+@dataclass(eq=False)
 class _RelayedReviewer:
     """A reviewer that has one elicitation shown by a client, or by another reviewer if the client cancels at once.
 
-    ``send``: asks the client. The other members are those of ``by_host``.
+    ``_send``: asks the client. The other members are those of ``by_host``.
     """
 
     available = True
-
-    def __init__(
-        self,
-        send: Callable[[], Awaitable[Received]],
-        reviewer: Reviewer | None,
-        quick_cancel: float,
-        clock: Callable[[], float],
-    ) -> None:
-        self._send = send
-        self._reviewer = reviewer
-        self._quick_cancel = quick_cancel
-        self._clock = clock
-        self.answer: Received | None = None
-        """The client's answer, if that is the result."""
+    _send: Callable[[], Awaitable[Received]]
+    _reviewer: Reviewer | None
+    _quick_cancel: float
+    _clock: Callable[[], float]
+    answer: Received | None = None
+    """The client's answer, if that is the result."""
 
     async def elicit(self, item: ElicitItem) -> ElicitResult | Filled | Deny:
         """Have the client ask its user."""
@@ -347,9 +340,7 @@ class _RelayedReviewer:
         """Only elicitations are shown."""
         raise NoReviewer("only elicitations are shown by clients")
 
-    async def confirm(self, item: object) -> NoReturn:
-        """Only elicitations are shown."""
-        raise NoReviewer("only elicitations are shown by clients")
+    confirm = review
 
 
 # --- by the client ---------------------------------------------------------------------------------------------------
