@@ -214,16 +214,12 @@ async def fetch_offer(client: Client, before: UpstreamOffer, kinds: Collection[K
 
 def list_changes(before: UpstreamOffer, after: UpstreamOffer) -> list[Kind]:
     """Return the kinds in which two offers differ."""
-    found: list[Kind] = []
-    if before.originals != after.originals:
-        return [*KINDS]
-    if before.tools != after.tools:
-        found.append("tools")
-    if before.prompts != after.prompts:
-        found.append("prompts")
-    if (before.resources, before.templates, before.skills) != (after.resources, after.templates, after.skills):
-        found.append("resources")
-    return found
+
+    def differ(*members: str) -> bool:
+        return any(getattr(before, member) != getattr(after, member) for member in members)
+
+    lists = {"tools": ("tools",), "prompts": ("prompts",), "resources": ("resources", "templates", "skills")}
+    return [kind for kind in KINDS if differ("originals", *lists[kind])]
 
 
 Definition = Tool | Prompt | Resource | ResourceTemplate

@@ -91,17 +91,14 @@ _open_request: ContextVar[ServerRequest] = ContextVar("antiphon_gateway_request"
 """The request that this task makes to a server behind the gateway."""
 
 
-class During:
+class During(Struct, eq=False):
     """One request of ``OpenRequests``. A class, because a generator takes ten times as long, in every call."""
 
-    __slots__ = ("_before", "_open", "_request", "turn")
-
-    def __init__(self, opened: list[ServerRequest], request: ServerRequest, turn: asyncio.Lock | None) -> None:
-        self._open = opened
-        self._request = request
-        self.turn = turn
-        """The lock to hold during the request; ``None`` if several requests may be open at once."""
-        self._before: Token[ServerRequest] | None = None
+    _open: list[ServerRequest]
+    _request: ServerRequest
+    turn: asyncio.Lock | None
+    """The lock to hold during the request; ``None`` if several requests may be open at once."""
+    _before: Token[ServerRequest] | None = None
 
     def begin(self) -> None:
         """Begin the request. The caller holds ``turn``, if there is one."""
@@ -366,13 +363,12 @@ def by_client(capabilities: ClientCapabilities) -> Answerers:
     )
 
 
-class _Relayed:
+class _Relayed(Struct, eq=False):
     """Passes the asks of one method on to the client. See ``Forwards``."""
 
-    def __init__(self, method: str, capabilities: ClientCapabilities, requests: OpenRequests) -> None:
-        self.capabilities = capabilities
-        self._method = method
-        self._requests = requests
+    _method: str
+    capabilities: ClientCapabilities
+    _requests: OpenRequests
 
     async def __call__(self, *_: object) -> Any:
         """Refuse: every ask comes to ``forward``."""

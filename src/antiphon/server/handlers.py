@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -50,32 +51,26 @@ if TYPE_CHECKING:
 Peer = Connection[ServerSession]
 
 
+@dataclass(eq=False)
 class Handlers:
     """The functions of one server."""
 
-    def __init__(
-        self,
-        core: Core,
-        pages: Pages,
-        subscriptions: Subscriptions,
-        rounds: ServerRounds,
-        middleware: ServerMiddlewareStack,
-        mounts: Mounts,
-    ) -> None:
-        self._core = core
-        self._pages = pages
-        self._subscriptions = subscriptions
-        self._rounds = rounds
-        self._middleware = middleware
-        self._mounts = mounts
+    _core: Core
+    _pages: Pages
+    _subscriptions: Subscriptions
+    _rounds: ServerRounds
+    _middleware: ServerMiddlewareStack
+    _mounts: Mounts
+    task_requests: Callable[[], TaskRequests] = field(init=False)
+    """Returns what serves requests about tasks. Set by the owner, since tasks find their handlers here."""
+
+    def __post_init__(self) -> None:
         self._finders: Mapping[str, Callable[[Any, Request, Peer], Handled]] = {
             "tools/call": self._tool_call,
             "resources/read": self._reading,
             "prompts/get": self._prompting,
         }
         """The functions that find the handler of a call, by method."""
-        self.task_requests: Callable[[], TaskRequests]
-        """Returns what serves requests about tasks. Set by the owner, since tasks find their handlers here."""
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handlers of all methods; the capabilities and the revision decide which are served."""
@@ -98,12 +93,12 @@ class Handlers:
             "tools/call": self.call_tool,
             "resources/list": pages.resources,
             "resources/templates/list": pages.templates,
-            "resources/read": self.read_resource,
+            "resources/read": self._serve_found,
             "resources/subscribe": self.subscribe,
             "resources/unsubscribe": self.unsubscribe,
             "subscriptions/listen": self.listen,
             "prompts/list": pages.prompts,
-            "prompts/get": self.get_prompt,
+            "prompts/get": self._serve_found,
             "completion/complete": self.complete,
             "skills/list": pages.skills,
             "skills/get": self.get_skill,
@@ -325,9 +320,9 @@ class Handlers:
 
     # --- resources, prompts, completion -------------------------------------------------------------------------
 
-    def read_resource(self, request: Request, peer: Peer) -> Wire | CoroutineType[Any, Any, Wire] | Later:
-        """Serve ``resources/read``."""
-        return self._serve(request, peer, self._reading(request.params, request, peer))
+    def _serve_found(self, request: Request, peer: Peer) -> Wire | CoroutineType[Any, Any, Wire] | Later:
+        """Serve ``resources/read`` and ``prompts/get``."""
+        return self._serve(request, peer, self._finders[request.method.name](request.params, request, peer))
 
     def _reading(self, params: ReadResourceRequestParams, request: Request, peer: Peer) -> Handled:
         found = _unless_hidden(self._core.resource(params.uri), peer)
@@ -348,10 +343,6 @@ class Handlers:
         hints = self._core.give_cache_hints(found.cache, is_private=is_private)
         # 2026-07-28 server/utilities/caching: what depends on answers of the client "MUST NOT be cached".
         return structs.replace(result, **hints) if hints and result.ttl_ms is None and not call.has_asked else result
-
-    def get_prompt(self, request: Request, peer: Peer) -> Wire | CoroutineType[Any, Any, Wire] | Later:
-        """Serve ``prompts/get``."""
-        return self._serve(request, peer, self._prompting(request.params, request, peer))
 
     def _prompting(self, params: GetPromptRequestParams, request: Request, peer: Peer) -> Handled:
         prompt = _unless_hidden(self._core.features.prompts.get(params.name), peer)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.errors import ConfigError, RemoteProtocolError, TooCostly
 from antiphon.json_schema.validator import SchemaValidator
@@ -90,16 +91,13 @@ _KEPT = {
 _WORDS = ("title", "description", "default")
 
 
-class TypedForm:
+class TypedForm(Struct, eq=False):
     """A form (``schema``), and the conversion of its answer (``read``). Make one with ``of``."""
 
-    __slots__ = ("_fallbacks", "_shape", "_validator", "schema")
-
-    def __init__(self, schema: _Schema, shape: Shape | None, fallbacks: _Schema) -> None:
-        self.schema = schema
-        self._shape = shape
-        self._fallbacks = fallbacks
-        self._validator: SchemaValidator | None = None
+    schema: _Schema
+    _shape: Shape | None
+    _fallbacks: _Schema
+    _validator: SchemaValidator | None = None
 
     @classmethod
     def of(cls, kind: Any) -> TypedForm:

@@ -32,7 +32,7 @@ from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from msgspec import Raw, Struct, json, structs
+from msgspec import Raw, Struct, field, json, structs
 
 from antiphon.engine.connection import LATER, Connection, Later
 from antiphon.errors import PeerError, TemporarilyUnavailable
@@ -112,16 +112,13 @@ class _Kept(Struct, frozen=True):
     weight: int
 
 
-class _Shelf:
+class _Shelf(Struct, eq=False):
     """Calls by id in the order of last use: limited in number and in total size."""
 
-    __slots__ = ("_limit", "_room", "calls", "size")
-
-    def __init__(self, limit: int, room: int) -> None:
-        self.calls: OrderedDict[bytes, _Kept] = OrderedDict()
-        self.size = 0
-        self._limit = limit
-        self._room = room
+    _limit: int
+    _room: int
+    calls: OrderedDict[bytes, _Kept] = field(default_factory=OrderedDict[bytes, _Kept])
+    size: int = 0
 
     @property
     def is_over(self) -> bool:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from msgspec import Struct
+
 from antiphon.errors import ConfigError, InvalidParams
 
 T = TypeVar("T")
@@ -39,17 +41,14 @@ class Via(NamedTuple):
     """The item's name, or URI, on the mounted server."""
 
 
-class _Inclusion(Generic[T]):
+class _Inclusion(Struct, Generic[T], eq=False):
     """One registry that includes another. See ``Registry.include_in`` for the arguments."""
 
-    def __init__(
-        self, into: Registry[T], server: str, rename: Callable[[str], str], make: Callable[[T, str], T]
-    ) -> None:
-        self.server = server
-        self._into = into
-        self._rename = rename
-        self._make = make
-        self._held: dict[str, T] = {}
+    _into: Registry[T]
+    server: str
+    _rename: Callable[[str], str]
+    _make: Callable[[T, str], T]
+    _held: dict[str, T] = {}
 
     def check(self, name: str) -> None:
         """Raise ``ConfigError``, which names both servers, if the name of an item is taken here."""

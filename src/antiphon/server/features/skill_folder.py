@@ -12,8 +12,10 @@ from contextlib import suppress
 from mimetypes import MimeTypes
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 from urllib.parse import quote, unquote
+
+from msgspec import Struct, structs
 
 from antiphon.errors import ConfigError
 from antiphon.machine.files import open_file
@@ -45,22 +47,20 @@ for _ending, _type in {".md": "text/markdown", ".yaml": "application/yaml", ".ym
     _TYPES.add_type(_type, _ending)
 
 
-class ServedSkill:
+class ServedSkill(Struct, eq=False):
     """A skill that a server offers. Make some with ``read_skills``."""
 
-    requires: str | None = None
-    visible = None
-    is_listed = True
-
-    def __init__(self, definition: Skill, files: Sequence[Resource], scopes: Sequence[str]) -> None:
-        self.definition = definition
-        """The entry as it is listed."""
-        self.files = files
-        """Its files as resources."""
-        self.scopes = scopes
-        """What a caller's token has to allow."""
-        self.via: Via | None = None
-        """The mount that it came through, if it belongs to a mounted server."""
+    definition: Skill
+    """The entry as it is listed."""
+    files: Sequence[Resource]
+    """Its files as resources."""
+    scopes: Sequence[str]
+    """What a caller's token has to allow."""
+    via: Via | None = None
+    """The mount that it came through, if it belongs to a mounted server."""
+    requires: ClassVar[str | None] = None
+    visible: ClassVar = None
+    is_listed: ClassVar = True
 
     def mounted(self, via: Via) -> Self:
         """Return a copy of this for a server that mounts its own server.
@@ -68,9 +68,7 @@ class ServedSkill:
         Args:
             via: the mount.
         """
-        listed = type(self)(self.definition, self.files, self.scopes)
-        listed.via = via
-        return listed
+        return structs.replace(self, via=via)
 
 
 def read_skills(
