@@ -187,6 +187,10 @@ async def test_a_links_session_sees_and_decides_its_question_alone():
         page = (await browser.get(own)).text
         assert "secret-tool" not in page
         assert second.id not in page
+        for part in ("edit", "like", "withdrawn?reach=call", "withdrawn?reach=server", "text/raw", "?after=0"):
+            seen = await browser.get(f"{own}/{part}".replace("/?", "?"), headers={"X-Part": "detail"})
+            assert "secret-tool" not in seen.text, part
+            assert second.id not in seen.text, part
         made.now += 1
         for path, _ in made.page.site_routes:
             asked = path.replace("{id}", second.id).replace("{identity}", first.identity)

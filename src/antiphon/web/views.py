@@ -28,7 +28,7 @@ from antiphon.host.review.diff import compact, format_json
 from antiphon.host.review.given_grants import find_covered
 from antiphon.host.review.history import Bound
 from antiphon.host.review.question import NotAllowed, Question, check_decider, reaches_question
-from antiphon.host.review.review import Approve, ReviewItem, ToolItem
+from antiphon.host.review.review import Approve, Deny, ReviewItem, ToolItem
 from antiphon.host.review.shown import MessageTurn, Shown, collect_shown, shape_of
 from antiphon.host.review.summary import ORDERS, arrange_rows, first_rows, first_words, outcome_text, who_of
 from antiphon.host.store.ask_rows import Sought
@@ -216,6 +216,8 @@ async def show_withdrawn(site: Site, request: Request) -> Response:
     except LookupError:
         return site.problem(request, 404, "problem.gone")
     reach = "call" if request.query_params.get("reach") == "call" else "server"
+    if not site.may_decide(request, Deny(reach=reach)):
+        return site.problem(request, 403, "barred.link")
     waiting = [each for each in await site.pending() if each.item is not None and reaches_question(found, each, reach)]
     words = site.texts(request)
     name = "" if found.item is None else who_of(found.item.origin).name
