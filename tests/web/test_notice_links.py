@@ -17,6 +17,7 @@ from antiphon.host import Host, MemoryStore, Policy, Queue, Rule, Scripted
 from antiphon.host.config.settings import Config, NoticeTarget, Notify, Reviewing, SignIn
 from antiphon.host.configured_host import make_notices
 from antiphon.host.review.notify import LINK_AGE, MAX_LINKS, PageLinks
+from antiphon.host.review.review import Deny
 from antiphon.web.page_guards import LINK_SESSION_AGE
 from antiphon.web.page_server import ReviewPage
 from antiphon.wire.tools import CallToolRequestParams
@@ -215,6 +216,27 @@ async def test_a_links_session_sees_and_decides_its_question_alone():
             assert "A link decides one question" in done.text
         assert [each.state for each in await made.queue.pending()] == ["pending", "pending"]
         assert (await browser.post(f"{own}/deny", data=fields_of(page, "/deny"))).status_code == 303
+
+
+async def test_a_link_takes_back_its_own_decision_and_no_other():
+    """Or it would unblock a server that somebody else has just blocked."""
+    async with linked() as made, made.browser() as browser:
+        made.page.site.queue = queue = Queue(made.store, clock=lambda: made.now, undo=30.0)
+        question = await made.ask("pay")
+        own = f"/review/{question.id}"
+        await open_link(browser, await made.links.make(question.id))
+        form = fields_of((await browser.get(own)).text, "/approve")
+        made.now += 1
+        await queue.decide_all({question.id: Deny(reach="server")}, {question.id: question.hash}, by="owner")
+        named = {"csrf": form["csrf"], "of": f"{question.id} {(await queue.get(question.id)).decided}"}
+        refused = await browser.post("/undo", data=named)
+        assert refused.status_code == 403, refused.headers
+        assert [each.identity for each in await made.store.blocks()] == [question.identity]
+        await queue.undo(question.id, by="owner")
+        assert (await browser.post(f"{own}/approve", data=form)).status_code == 303
+        named["of"] = f"{question.id} {(await queue.get(question.id)).decided}"
+        assert (await browser.post("/undo", data=named)).status_code == 303
+        assert (await queue.get(question.id)).state == "pending"
 
 
 async def test_a_session_of_a_link_is_of_its_own_name_and_ends():

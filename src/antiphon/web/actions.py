@@ -30,7 +30,7 @@ from antiphon.host.review.shown import Shown, collect_shown
 from antiphon.host.review.summary import arrange_rows, groups_of
 from antiphon.host.store.ask_rows import Sought
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.web.page_guards import form_of
+from antiphon.web.page_guards import form_of, is_linked
 from antiphon.web.page_texts import LANGUAGES
 from antiphon.web.queue_rows import Sifting
 from antiphon.web.record_pages import SINGLE_KEYS, find_history, server_names, show_settings
@@ -135,10 +135,12 @@ async def undo_decision(site: Site, request: Request) -> Response:
     late = 0
     for id, _, decided in named:
         # A decision that somebody has made since then stays. Where another tab was faster, the request waits again.
-        now = (await site.queue.get(id)).decided
-        if decided == str(now):
+        found = await site.queue.get(id)
+        if is_linked(request) and found.decided and found.by != site.by(request):
+            return site.problem(request, 403, "barred.undo")
+        if decided == str(found.decided):
             with suppress(AlreadyDecided):
-                await site.queue.undo(id, by=site.by(request), decided=now)
+                await site.queue.undo(id, by=site.by(request), decided=found.decided)
         late += (await site.queue.get(id)).state != "pending"
     await site.read_outcomes(request)
     if late == len(named):
