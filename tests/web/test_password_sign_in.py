@@ -171,6 +171,13 @@ async def test_a_change_of_the_file_counts_at_the_next_sign_in(tmp_path: Path):
         assert "people.toml" not in broken.answer.text
 
 
+async def test_a_hash_that_cannot_be_checked_is_a_broken_file(tmp_path: Path):
+    """Its form is right, and its salt too short for the library."""
+    broken = PEOPLE.replace(HASH, "$argon2id$v=19$m=64,t=1,p=1$YQ$aGFzaGhhc2g")
+    async with small_team(tmp_path, broken) as made:
+        assert (await enter(made, "ann")).fault.startswith("Nobody can sign in")
+
+
 @pytest.mark.parametrize(
     ("people", "said"),
     [
@@ -180,6 +187,12 @@ async def test_a_change_of_the_file_counts_at_the_next_sign_in(tmp_path: Path):
         ("[ann]\npassword = '$argon2i$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$aGFzaA'", r"\[ann\] password is not a hash"),
         ("[ann]\npassword = '$argon2id$v=19$m=99999999,t=3,p=4$c29tZXNhbHQ$aGFzaA'", r"\[ann\] password is not a hash"),
         ("[ann]\npassword = '$argon2id$v=19$m=65536,t=9999,p=4$c29tZXNhbHQ$aGFzaA'", r"\[ann\] password is not a hash"),
+        (
+            "[ann]\npassword = '$argon2id$v=19$m=999999,t=1,p=9999$c29tZXNhbHQ$aGFzaA'",
+            r"\[ann\] password is not a hash",
+        ),
+        (f'["\u00e9"]\npassword = "{HASH}"\n["e\u0301"]\npassword = "{HASH}"', "twice"),
+        ("ann = " + "[" * 9999, "people.toml: "),
         ("[ann]\npasswort = ''", r"\[ann\] .*passwort"),
         ("ann = 1", r"\[ann\] Expected"),
         ("#" * (MAX_FILE + 1), "larger than"),

@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 import msgspec
 from argon2 import PasswordHasher, Type, extract_parameters
-from argon2.exceptions import InvalidHashError, VerifyMismatchError
+from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
 
 from antiphon.errors import ConfigError
 from antiphon.host.checks.people import Person, find_role
@@ -34,6 +34,8 @@ _AT_ONCE = 2
 _MOST_MEMORY = 1024 * 1024 * 1024
 """Most bytes of memory that checking one hash may take; the library's own take 64 MiB and three rounds."""
 _MOST_ROUNDS = 20
+_MOST_LANES = 16
+"""Most threads that checking one hash may take; the library's own take four."""
 _UNKNOWN = 1_000
 """Counters for all names that the file does not have, so that guessed names take no memory."""
 
@@ -127,6 +129,8 @@ def _verify(hashed: str, password: str) -> bool:
         return PasswordHasher().verify(hashed, normalize("NFC", password))
     except VerifyMismatchError:
         return False
+    except VerificationError as error:
+        raise ConfigError(f"a hash cannot be checked: {error}") from None
 
 
 def read_people(path: Path) -> dict[str, PersonEntry]:
@@ -146,10 +150,12 @@ def read_people(path: Path) -> dict[str, PersonEntry]:
     name = ""
     try:
         for name, table in parse_toml(data.decode()).items():
-            people[normalize("NFC", name)] = entry = msgspec.convert(table, PersonEntry)
+            entry = msgspec.convert(table, PersonEntry)
+            if people.setdefault(normalize("NFC", name), entry) is not entry:
+                raise ValueError("the name stands here twice, in letters that look the same")
             if not name.strip() or not _is_hash(entry.password):
                 raise ValueError("password is not a hash: antiphon review password makes one")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: {name and f'[{name}] '}{error}") from None
     return people
 
@@ -159,4 +165,5 @@ def _is_hash(text: str) -> bool:
         found = extract_parameters(text)
     except InvalidHashError:
         return False
-    return found.type is Type.ID and found.memory_cost * 1024 <= _MOST_MEMORY and found.time_cost <= _MOST_ROUNDS
+    is_bounded = found.memory_cost * 1024 <= _MOST_MEMORY and found.time_cost <= _MOST_ROUNDS
+    return found.type is Type.ID and is_bounded and found.parallelism <= _MOST_LANES
