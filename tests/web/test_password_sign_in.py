@@ -207,6 +207,16 @@ def test_a_file_that_is_not_right_is_named_at_the_start(tmp_path: Path, people: 
         read_people(path)
 
 
+def test_a_file_that_stays_as_it_is_is_parsed_once(tmp_path: Path):
+    """Or a stranger's attempts would each take a large team's page a second; a change counts all the same."""
+    path = tmp_path / "people.toml"
+    path.write_text(PEOPLE)
+    first = read_people(path)
+    assert read_people(path)["ann"] is first["ann"]
+    path.write_text(PEOPLE.replace("Ann Lee", "Ann Low"))
+    assert read_people(path)["ann"].name == "Ann Low"
+
+
 def test_a_file_that_is_not_there_or_a_pipe_is_an_error(tmp_path: Path):
     """It is not waited for."""
     with pytest.raises(ConfigError, match="No such file"):

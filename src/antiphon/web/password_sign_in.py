@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import lru_cache
 from pathlib import Path
 from unicodedata import normalize
 
@@ -34,8 +35,7 @@ _AT_ONCE = 2
 _MOST_MEMORY = 1024 * 1024 * 1024
 """Most bytes of memory that checking one hash may take; the library's own take 64 MiB and three rounds."""
 _MOST_ROUNDS = 20
-_MOST_LANES = 16
-"""Most threads that checking one hash may take; the library's own take four."""
+"""Most rounds, and most threads, of checking one hash; the library's own take four threads."""
 _UNKNOWN = 1_000
 """Counters for all names that the file does not have, so that guessed names take no memory."""
 
@@ -146,6 +146,12 @@ def read_people(path: Path) -> dict[str, PersonEntry]:
         raise ConfigError(f"{path}: cannot be read, or kept from others: {error.strerror}") from None
     if len(data) > MAX_FILE:
         raise ConfigError(f"{path}: larger than {MAX_FILE} bytes")
+    return _parse_people(path, data)
+
+
+# Kept by its content: parsing a large file at each attempt would let strangers hold the page.
+@lru_cache(maxsize=1)
+def _parse_people(path: Path, data: bytes) -> dict[str, PersonEntry]:
     people: dict[str, PersonEntry] = {}
     name = ""
     try:
@@ -165,5 +171,5 @@ def _is_hash(text: str) -> bool:
         found = extract_parameters(text)
     except InvalidHashError:
         return False
-    is_bounded = found.memory_cost * 1024 <= _MOST_MEMORY and found.time_cost <= _MOST_ROUNDS
-    return found.type is Type.ID and is_bounded and found.parallelism <= _MOST_LANES
+    rounds = max(found.time_cost, found.parallelism)
+    return found.type is Type.ID and found.memory_cost * 1024 <= _MOST_MEMORY and rounds <= _MOST_ROUNDS
