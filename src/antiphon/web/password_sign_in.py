@@ -1,7 +1,7 @@
 """Signing in on the page with a name and a password, for a team without an OpenID provider.
 
 The passwords are in a file of the user, as Argon2id hashes (RFC 9106); ``antiphon review password`` makes one. Owns the
-file and the bounds on guessing. The file is read at each sign-in, so that a change counts at once for whoever signs in.
+file and the bounds on guessing. At each sign-in the file is read, and parsed if it has changed: changes count at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ _AT_ONCE = 2
 _MOST_MEMORY = 1024 * 1024 * 1024
 """Most bytes of memory that checking one hash may take; the library's own take 64 MiB and three rounds."""
 _MOST_ROUNDS = 20
-"""Most rounds, and most threads, of checking one hash; the library's own take four threads."""
 _UNKNOWN = 1_000
 """Counters for all names that the file does not have, so that guessed names take no memory."""
 
@@ -149,7 +148,6 @@ def read_people(path: Path) -> dict[str, PersonEntry]:
     return _parse_people(path, data)
 
 
-# Kept by its content: parsing a large file at each attempt would let strangers hold the page.
 @lru_cache(maxsize=1)
 def _parse_people(path: Path, data: bytes) -> dict[str, PersonEntry]:
     people: dict[str, PersonEntry] = {}
@@ -171,5 +169,5 @@ def _is_hash(text: str) -> bool:
         found = extract_parameters(text)
     except InvalidHashError:
         return False
-    rounds = max(found.time_cost, found.parallelism)
-    return found.type is Type.ID and found.memory_cost * 1024 <= _MOST_MEMORY and rounds <= _MOST_ROUNDS
+    rounds_or_threads = max(found.time_cost, found.parallelism)
+    return found.type is Type.ID and found.memory_cost * 1024 <= _MOST_MEMORY and rounds_or_threads <= _MOST_ROUNDS
