@@ -98,7 +98,7 @@ async def test_a_process_that_reads_nothing_is_given_up(
     ours, theirs = socket.socketpair()
     hub.serve(ours, given_up.set)
     with theirs:
-        join = msgspec.msgpack.encode((1, "join", "stalled"))
+        join = msgspec.msgpack.encode((1, "join", ("stalled",), {}))
         theirs.sendall(len(join).to_bytes(4, "big") + join)
         async with asyncio.timeout(30):
             while not await one.is_alive("stalled"):

@@ -196,25 +196,17 @@ class _Agent(MemoryCluster):
         self.is_given_up = False
         """Whether the process was cut off, because it read nothing for too long."""
         self.operations = {
-            "join": self.join,
-            "leave": self._leave,
-            "renew": self._renew,
-            **{
-                name: getattr(self, name)
-                for name in (
-                    *("is_alive", "send", "publish", "get", "put", "add", "swap", "delete"),
-                    *("append", "after", "forget"),
-                )
-            },
+            name: getattr(self, name)
+            for name in (
+                *("join", "_leave", "_renew", "is_alive", "send", "publish"),
+                *("get", "put", "add", "replace", "delete", "append", "after", "forget"),
+            )
         }
 
     async def join(self, name: str) -> None:
         """Let the others see the process under this name."""
         self.replica = name
         await self._join()
-
-    async def swap(self, key: str, value: bytes, ttl: float, expected: bytes) -> bool:
-        return await self.replace(key, value, ttl, expected=expected)
 
     def take(self, sender: str, topic: str, data: bytes) -> None:
         """Pass a message on, unless it was given up: messages of the same moment may follow then."""
@@ -246,8 +238,8 @@ class Hub:
         agent = _Agent(self._all, writer)
         try:
             while True:
-                number, name, *given = await _read_frame(reader)
-                reply = await agent.operations[name](*given)
+                number, name, given, named = await _read_frame(reader)
+                reply = await agent.operations[name](*given, **named)
                 if agent.is_given_up or writer.is_closing():
                     break
                 writer.write(_encode_frame(number, reply))
@@ -260,6 +252,15 @@ class Hub:
             writer.transport.abort()
             if agent.is_given_up:
                 given_up()
+
+
+def _run_at_hub(name: str) -> Any:
+    """Make a method that has the hub carry out the operation of this name. Its types are those that ``Cluster`` has."""
+
+    async def run_with(self: UnixCluster, *given: object, **named: object) -> Any:
+        return await self.run_operation(name, *given, **named)
+
+    return run_with
 
 
 class UnixCluster(ClusterMember):
@@ -281,65 +282,38 @@ class UnixCluster(ClusterMember):
         except (OSError, ValueError):
             raise ClusterUnavailable("The processes of this server cannot reach each other") from None
         self._reading = asyncio.get_running_loop().create_task(self._listen(reader))
-        await self._do("join", self.replica)
+        await self.run_operation("join", self.replica)
 
     async def _leave(self) -> None:
         with contextlib.suppress(ClusterUnavailable):
-            await self._do("leave")
+            await self.run_operation("_leave")
         await end_tasks(self._reading)
         if self._writer is not None:
             self._writer.transport.abort()
 
-    async def _renew(self) -> bool:
-        return await self._do("renew")
-
-    async def is_alive(self, replica: str) -> bool:
-        return await self._do("is_alive", replica)
-
-    # --- messages -----------------------------------------------------------------------------------------------
-
-    async def send(self, replica: str, topic: str, data: bytes) -> None:
-        await self._do("send", replica, topic, data)
-
-    async def publish(self, topic: str, data: bytes) -> None:
-        await self._do("publish", topic, data)
-
-    # --- records ------------------------------------------------------------------------------------------------
-
-    async def get(self, key: str) -> bytes | None:
-        return await self._do("get", key)
-
-    async def put(self, key: str, value: bytes, ttl: float) -> None:
-        await self._do("put", key, value, ttl)
-
-    async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        return await self._do("add", key, value, ttl)
-
-    async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        return await self._do("swap", key, value, ttl, expected)
-
-    async def delete(self, key: str) -> None:
-        await self._do("delete", key)
-
-    # --- events -------------------------------------------------------------------------------------------------
-
-    async def append(self, stream: str, number: int, data: bytes) -> None:
-        await self._do("append", stream, number, data)
-
-    async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
-        return [(each, data) for each, data in await self._do("after", stream, number)]
-
-    async def forget(self, stream: str) -> None:
-        await self._do("forget", stream)
-
     # --- operations of the hub ----------------------------------------------------------------------------------
 
-    async def _do(self, name: str, *given: object) -> Any:
+    _renew = _run_at_hub("_renew")
+    is_alive = _run_at_hub("is_alive")
+    send = _run_at_hub("send")
+    publish = _run_at_hub("publish")
+    get = _run_at_hub("get")
+    put = _run_at_hub("put")
+    add = _run_at_hub("add")
+    replace = _run_at_hub("replace")
+    delete = _run_at_hub("delete")
+    append = _run_at_hub("append")
+    forget = _run_at_hub("forget")
+
+    async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
+        return [(each, data) for each, data in await self.run_operation("after", stream, number)]
+
+    async def run_operation(self, name: str, *given: object, **named: object) -> Any:
         """Have the hub carry out an operation; return its result."""
         if self._writer is None or self._writer.is_closing() or self._reading is None or self._reading.done():
             # A transport can be closed before its reader has seen the end; uvloop raises RuntimeError for a write then.
             raise ClusterUnavailable("The processes of this server cannot reach each other")
-        for each in given:
+        for each in (*given, *named.values()):
             if isinstance(each, bytes):
                 # Checked before it is sent: the hub cuts off a process whose frame is too long.
                 check_size(each)
@@ -347,7 +321,7 @@ class UnixCluster(ClusterMember):
         done = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(PATIENCE):
-                self._writer.write(_encode_frame(number, name, *given))
+                self._writer.write(_encode_frame(number, name, given, named))
                 await self._writer.drain()
                 return await done
         except (TimeoutError, OSError):
