@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_version() -> int:
-    from antiphon.cli.commands.doctor.local import describe_version
+    from antiphon.cli.commands.doctor.command import describe_version
     from antiphon.cli.output.formats import print_json
 
     print_json(describe_version())

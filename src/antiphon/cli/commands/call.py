@@ -7,9 +7,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import partial
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -70,37 +69,19 @@ async def command(
     """
     folders = [_make_absolute(path) for path in roots or ()]
     teller = Teller(sys.stderr)
-    opening = open_client(target, reach, answers, roots=folders, model_api=model_api, teller=teller)
-    leave = partial(_leave_task, target, reach.config, tool, as_json=as_json) if background else None
-    return await _call_tool(opening, teller, tool, arguments or [], as_json=as_json, output=output, leave=leave)
-
-
-async def _call_tool(
-    opening: AbstractAsyncContextManager[Client],
-    teller: Teller,
-    name: str,
-    typed: list[str],
-    *,
-    as_json: bool,
-    output: Path | None,
-    leave: Callable[[str], int] | None,
-) -> int:
-    """Call the tool and print its result. ``leave``: called with the id of a task, instead of waiting for its end."""
-    async with opening as client:
-        tool = await _find_tool(client, name)
-        with prefix_errors(name):
-            arguments = read_arguments(typed, tool.input_schema)
-            async with teller.waiting(name):
-                handle = (
-                    await client.start_task(name, arguments, progress=teller.progress) if leave is not None else None
-                )
-                if leave is not None and handle is not None and handle.id:
-                    return leave(handle.id)
-                if handle is not None:
+    async with open_client(target, reach, answers, roots=folders, model_api=model_api, teller=teller) as client:
+        known = await _find_tool(client, tool)
+        with prefix_errors(tool):
+            given = read_arguments(arguments or [], known.input_schema)
+            async with teller.waiting(tool):
+                if background:
+                    handle = await client.start_task(tool, given, progress=teller.progress)
+                    if handle.id:
+                        return _leave_task(target, reach.config, tool, handle.id, as_json=as_json)
                     # The server has answered at once.
                     result = await handle.result()
                 else:
-                    result = await client.call_tool(name, arguments, progress=teller.progress)
+                    result = await client.call_tool(tool, given, progress=teller.progress)
     if as_json:
         print_json(result)
     if output is not None and not result.is_error:
@@ -109,11 +90,11 @@ async def _call_tool(
     elif not as_json:
         show_result(result)
     if result.is_error:
-        required: object = tool.input_schema.get("required")
+        required: object = known.input_schema.get("required")
         needed = cast("list[object]", required) if isinstance(required, list) else []
-        is_complete = all(each in arguments for each in needed)
-        takes = "" if is_complete else f"; it takes {format_signature(tool)}"
-        teller.say(f"{name}: the tool reports a failure{takes}", "red")
+        is_complete = all(each in given for each in needed)
+        takes = "" if is_complete else f"; it takes {format_signature(known)}"
+        teller.say(f"{tool}: the tool reports a failure{takes}", "red")
     return FAILED if result.is_error else 0
 
 

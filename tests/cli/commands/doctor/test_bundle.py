@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import __version__
-from antiphon.cli.commands.doctor.local import clean_text, clean_value
+from antiphon.cli.commands.doctor.command import clean_text, clean_value
 from antiphon.host.store.chain import Record
 from tests.cli.conftest import Cli
 from tests.cli.program import SHOP

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.commands.doctor import local as checks
-from antiphon.cli.commands.doctor.local import DoctorFinding, check_installation
+from antiphon.cli.commands.doctor import command as checks
+from antiphon.cli.commands.doctor.command import DoctorFinding, check_installation
 from antiphon.host import MemoryStore
 from antiphon.machine.public_names import describe_install
 
@@ -118,7 +118,7 @@ def test_where_decisions_are_kept_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     assert store("") == DoctorFinding("ok", "store", str(tmp_path / "antiphon" / "host.db"))
     assert store('[defaults]\nstore = "memory"').kind == "note"
     assert "hunter22" not in store('[defaults]\nstore = "postgresql://me:hunter22@host/db"').text
-    monkeypatch.setattr("antiphon.cli.commands.doctor.local.usual_store", MemoryStore)
+    monkeypatch.setattr("antiphon.cli.commands.doctor.command.usual_store", MemoryStore)
     assert store("").kind == "note"
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from antiphon.cli.commands.doctor.command import examine_server
-from antiphon.cli.commands.doctor.local import DoctorFinding
+from antiphon.cli.commands.doctor.command import DoctorFinding, examine_server
 from antiphon.cli.options import Reach
 from tests.cli.program import SERVERS, SHOP
 
