@@ -153,25 +153,21 @@ def assess_result(result: CallToolResult) -> list[Risk]:
     ]
     if orders:
         where = _format_count(len(orders), "place")
-        risks.append(_make_risk("orders", "warning", f"{where} of the result may give orders to the model", orders))
+        risks.append(_warn_of("orders", f"{where} of the result may give orders to the model", orders))
     return risks
 
 
 def make_flow_risk(flowed: frozenset[Label]) -> Risk:
     """Return the risk of a call that could send what is private by order of a stranger."""
     if flowed >= FLOWING:
-        return _make_risk(
-            "flow", "warning", "this session has read text of strangers and data of yours; now it can send"
-        )
-    return _make_risk("flow", "warning", "this tool by itself can read data of yours and text of strangers, and send")
+        return _warn_of("flow", "this session has read text of strangers and data of yours; now it can send")
+    return _warn_of("flow", "this tool by itself can read data of yours and text of strangers, and send")
 
 
 def make_leak_risk(places: Sequence[Place]) -> Risk:
     """Return the risk of addresses that would send data to hosts which a call did not name."""
     where = _format_count(len(places), "address")
-    return _make_risk(
-        "leak", "warning", f"{where} in the result would send data to a host that the call did not name", places
-    )
+    return _warn_of("leak", f"{where} in the result would send data to a host that the call did not name", places)
 
 
 def list_spots(risks: Iterable[Risk], place: str) -> tuple[tuple[int, int], ...]:
@@ -191,65 +187,65 @@ def _list_spot_places(risks: Iterable[Risk]) -> Iterator[Place]:
 
 def _assess_tool(origin: Origin) -> Iterator[Risk]:
     if origin.tool is None:
-        yield _make_risk("unlisted", "warning", "the server does not list this tool")
+        yield _warn_of("unlisted", "the server does not list this tool")
     elif origin.tool.annotations is not None:
         hints = origin.tool.annotations
         if hints.destructive_hint:
-            yield _make_risk("destructive", "warning", "the server says that the tool may destroy something")
+            yield _warn_of("destructive", "the server says that the tool may destroy something")
         claims = {"read-only": hints.read_only_hint, "idempotent": hints.idempotent_hint}
         claimed = ", ".join(name for name, hint in claims.items() if hint)
         if claimed:
-            yield _make_risk("claims", "note", f"the server claims of this tool, and nobody has checked it: {claimed}")
+            yield _make_note("claims", f"the server claims of this tool, and nobody has checked it: {claimed}")
 
 
 def make_redefined_risk() -> Risk:
     """Return the risk that the definition of a tool has changed since it was allowed."""
-    return _make_risk("redefined", "warning", "the server has changed the definition of this tool since it was allowed")
+    return _warn_of("redefined", "the server has changed the definition of this tool since it was allowed")
 
 
 def _assess_instructions(found: Iterable[Leaf]) -> Iterator[Risk]:
     places = [Place(leaf.place, *span) for leaf in found if (span := first_instruction(leaf.text)) is not None]
     if places:
-        yield _make_risk(
-            "instructions", "warning", "the server's text about the tool gives orders to the model", places
-        )
+        yield _warn_of("instructions", "the server's text about the tool gives orders to the model", places)
 
 
-def _make_risk(kind: RiskKind, level: Level, text: str, places: Iterable[Place] = ()) -> Risk:
-    return Risk(kind=kind, level=level, text=text, places=tuple(islice(places, _MOST_PLACES)))
+def _warn_of(kind: RiskKind, text: str, places: Iterable[Place] = ()) -> Risk:
+    return Risk(kind=kind, level="warning", text=text, places=tuple(islice(places, _MOST_PLACES)))
+
+
+def _make_note(kind: RiskKind, text: str) -> Risk:
+    return Risk(kind=kind, level="note", text=text)
 
 
 def _assess_origin(origin: Origin) -> Iterator[Risk]:
     if origin.unclear:
-        yield _make_risk("unclear", "warning", "nobody knows for which call: several are open, or one was given up")
+        yield _warn_of("unclear", "nobody knows for which call: several are open, or one was given up")
     elif origin.call is None:
-        yield _make_risk("background", "warning", "asked in the background: it belongs to no call of yours")
+        yield _warn_of("background", "asked in the background: it belongs to no call of yours")
     yield from _assess_version(origin)
 
 
 def _assess_version(origin: Origin) -> Iterator[Risk]:
     if not origin.pinned:
-        yield _make_risk("unpinned", "note", "not pinned: whichever version is newest runs, so no permission is kept")
+        yield _make_note("unpinned", "not pinned: whichever version is newest runs, so no permission is kept")
 
 
 def _assess_request(params: CreateMessageRequestParams) -> Iterator[Risk]:
     if params.tools:
-        yield _make_risk(
-            "tools", "warning", f"the model may ask for {_format_count(len(params.tools), 'tool')} of the server's"
-        )
+        yield _warn_of("tools", f"the model may ask for {_format_count(len(params.tools), 'tool')} of the server's")
     if params.include_context not in (None, "none"):
-        yield _make_risk("context", "warning", "the server wants context of other conversations; none is given")
+        yield _warn_of("context", "the server wants context of other conversations; none is given")
     if params.max_tokens > LARGE_TOKENS:
-        yield _make_risk("tokens", "warning", f"an answer of up to {params.max_tokens} tokens")
+        yield _warn_of("tokens", f"an answer of up to {params.max_tokens} tokens")
     turns = sum(message.role == "assistant" for message in params.messages)
     if turns:
-        yield _make_risk("turns", "note", f"the server wrote {_format_count(turns, 'message')} in the assistant's name")
+        yield _make_note("turns", f"the server wrote {_format_count(turns, 'message')} in the assistant's name")
 
 
 def _assess_size(found: Iterable[Leaf]) -> Iterator[Risk]:
     characters = sum(len(leaf.text) for leaf in found)
     if characters > LARGE_TEXT:
-        yield _make_risk("size", "warning", f"{characters} characters of text")
+        yield _warn_of("size", f"{characters} characters of text")
 
 
 def _assess_media(looked_at: CreateMessageRequestParams | CreateMessageResult) -> Iterator[Risk]:
@@ -257,7 +253,7 @@ def _assess_media(looked_at: CreateMessageRequestParams | CreateMessageResult) -
     for kind, count in sorted(kinds.items()):
         # The server chose the type, so only the two known ones are repeated.
         name = kind if kind in ("image", "audio") else "file"
-        yield _make_risk("media", "note", _format_count(count, name))
+        yield _make_note("media", _format_count(count, name))
 
 
 def _assess_hidden_text(found: Iterable[Leaf]) -> Iterator[Risk]:
@@ -271,7 +267,7 @@ def _assess_hidden_text(found: Iterable[Leaf]) -> Iterator[Risk]:
             places.append(Place(leaf.place, at, at + 1))
     if total:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(total.items()))
-        yield _make_risk("hidden", "warning", f"characters that cannot be seen ({kinds}), shown as marks", places)
+        yield _warn_of("hidden", f"characters that cannot be seen ({kinds}), shown as marks", places)
 
 
 def _assess_blank_space(found: Iterable[Leaf]) -> Iterator[Risk]:
@@ -279,14 +275,14 @@ def _assess_blank_space(found: Iterable[Leaf]) -> Iterator[Risk]:
     if runs:
         places = _format_count(sum(count for _, count in runs), "place")
         text = f"blank room in {places} pushes text out of sight; it is folded"
-        yield _make_risk("blank", "warning", text, (Place(leaf.place) for leaf, _ in runs))
+        yield _warn_of("blank", text, (Place(leaf.place) for leaf, _ in runs))
 
 
 def _assess_lookalikes(found: Iterable[Leaf]) -> Iterator[Risk]:
     places = [Place(leaf.place, *span) for leaf in found for span in find_lookalikes(leaf.text)]
     if places:
         where = _format_count(len(places), "place")
-        yield _make_risk("lookalike", "warning", f"letters that imitate others, or are crossed out: {where}", places)
+        yield _warn_of("lookalike", f"letters that imitate others, or are crossed out: {where}", places)
 
 
 def _assess_secrets(looked_at: msgspec.Struct) -> Iterator[Risk]:
@@ -295,7 +291,7 @@ def _assess_secrets(looked_at: msgspec.Struct) -> Iterator[Risk]:
         places.setdefault(kind, []).append(Place(leaf.place, start, end))
     for kind, where in sorted(places.items()):
         times = f" ({len(where)} times)" if len(where) > 1 else ""
-        yield _make_risk("secret", "warning", f"looks like a secret: {kind}{times}", where)
+        yield _warn_of("secret", f"looks like a secret: {kind}{times}", where)
 
 
 def _secret_fields(params: ElicitRequestParams) -> Iterator[Risk]:
@@ -305,18 +301,18 @@ def _secret_fields(params: ElicitRequestParams) -> Iterator[Risk]:
     words = {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
     asked = sorted(_SECRET_NAMES & words)
     if asked:
-        yield _make_risk("field", "warning", f"asks for what looks like a secret ({', '.join(asked)}); forms must not")
+        yield _warn_of("field", f"asks for what looks like a secret ({', '.join(asked)}); forms must not")
 
 
 def _assess_address(params: ElicitRequestParams) -> Iterator[Risk]:
     if params.url is None:
         return
     if not params.url.lower().startswith("https://"):
-        yield _make_risk("address", "warning", "the address is not https")
+        yield _warn_of("address", "the address is not https")
     if not params.url.isascii() or "xn--" in params.url.lower():
-        yield _make_risk("address", "warning", "the address has letters that may look like others")
+        yield _warn_of("address", "the address has letters that may look like others")
     if "@" in params.url.partition("://")[2].partition("/")[0]:
-        yield _make_risk("address", "warning", "the address has a user name before its host")
+        yield _warn_of("address", "the address has a user name before its host")
 
 
 def _format_count(number: int, noun: str) -> str:

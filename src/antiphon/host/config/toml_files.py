@@ -109,9 +109,7 @@ def _combine_documents(
         settings=settings.override_settings(said.defaults, settings.STANDARD),
         tightened=project.defaults if project else settings.ServerSettings(),
         tightened_servers=project.servers if project else (),
-        review_timeout=said.defaults.review_timeout,
-        generate_timeout=said.defaults.generate_timeout,
-        attempts=said.defaults.attempts,
+        **{name: getattr(said.defaults, name) for name in _OF_HOST},
         store=store,
         keep_content=said.defaults.keep_content or False,
         files=files,
@@ -120,11 +118,8 @@ def _combine_documents(
 
 def _check_project(said: ConfigDocument, path: Path) -> None:
     """Refuse in a project's file what only the user may configure."""
-    said_of_host = [
-        name
-        for name in ("review_timeout", "generate_timeout", "attempts", "store", "keep_content")
-        if getattr(said.defaults, name) is not None
-    ]
+    of_host = (*_OF_HOST, "store", "keep_content")
+    said_of_host = [name for name in of_host if getattr(said.defaults, name) is not None]
     forbidden = ("models", "policy", "notify", "review", "auth", "gateway")
     sections = [section for section in forbidden if section in said.lines]
     for name in [*sections, *said_of_host]:
@@ -139,6 +134,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 Table = dict[str, Any]
 
 _SECTIONS = ("defaults", "models", "servers", "policy", "notify", "review", "auth", "gateway")
+_OF_HOST = ("review_timeout", "generate_timeout", "attempts")
+"""Bounds of the host, which concern no server."""
 _NAMED = ("models", "servers")
 """Sections whose tables have names that a user chooses."""
 _LIKELY_KEYS = ("key", "api_key", "apikey", "token", "secret", "password")
@@ -169,7 +166,7 @@ class DefaultsTable(settings.ServerSettings, frozen=True, kw_only=True, forbid_u
     ``postgresql://...``, ``"default"`` for the user's own, ``"memory"`` for none."""
 
     def __post_init__(self) -> None:
-        for name in ("review_timeout", "generate_timeout", "attempts"):
+        for name in _OF_HOST:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} is above 0")

@@ -193,12 +193,8 @@ def _asks_of(
 
 
 def _conditions_on_asks(sought: ask_rows.Sought) -> Iterable[ColumnElement[bool]]:
-    if sought.identity is not None:
-        yield asks.c.identity == sought.identity
-    if sought.method is not None:
-        yield asks.c.method == sought.method
-    if sought.ending is not None:
-        yield asks.c.ending == sought.ending
+    same = {"identity": sought.identity, "method": sought.method, "ending": sought.ending}
+    yield from (asks.c[name] == value for name, value in same.items() if value is not None)
     if sought.since is not None:
         yield asks.c.at >= sought.since
     if sought.until is not None:

@@ -15,9 +15,15 @@ from typing import Annotated, Literal
 import click
 
 from antiphon.cli.commands.review import decide, queue_list
-from antiphon.cli.commands.review.decide import agree_in_person, check_named, edit_request, fill_in_person
+from antiphon.cli.commands.review.decide import (
+    DecisionOptions,
+    agree_in_person,
+    check_named,
+    edit_request,
+    fill_in_person,
+)
 from antiphon.cli.commands.review.terminal_queue import decide_in_terminal
-from antiphon.cli.options import Browse, By, Json, Port, ReviewGroup
+from antiphon.cli.options import Browse, Json, Port, ReviewGroup
 from antiphon.cli.output.formats import Failed, parse_future_time, parse_money, print_json, write_line
 from antiphon.cli.store import StoreOptions, open_chosen_store, ring_for_questions
 from antiphon.errors import ConfigError
@@ -50,13 +56,6 @@ Scope = Annotated[
     "of the session, or always.",
 ]
 Model = Annotated[str | None, "--model NAME: Use this model instead: one of those that antiphon review show lists."]
-
-
-class DecisionOptions(StoreOptions, frozen=True, kw_only=True):
-    """Options that all deciding commands share: an option set."""
-
-    by: By = None
-    as_json: Json = False
 
 
 @commands.command()
@@ -251,9 +250,7 @@ async def edit(id: Id, *, yes: bool = False, model: Model = None, told: Decision
         if yes:
             check_named(question, [id])
         decision = await edit_request(question, item, yes=yes, model=model)
-        await decide.decide_questions(
-            store, [question], [decision], "approved as edited", by=told.by, as_json=told.as_json
-        )
+        await decide.decide_questions(store, [question], [decision], "approved as edited", told)
 
 
 @commands.command()
@@ -279,7 +276,7 @@ async def answer(id: Id, words: list[str] | None = None, *, defaults: bool = Fal
         word = "answered"
         if defaults and isinstance(decision, ElicitResult):
             word += f" {inert_line(encode_value(decision.content).decode())}"
-        await decide.decide_questions(store, [question], [decision], word, by=told.by, as_json=told.as_json)
+        await decide.decide_questions(store, [question], [decision], word, told)
 
 
 async def _decide_questions(
@@ -297,4 +294,4 @@ async def _decide_questions(
         decisions = [await each if isinstance(each, Awaitable) else each for each in made]
         if verb:
             await agree_in_person(questions, ids, verb)
-        await decide.decide_questions(store, questions, decisions, word, by=told.by, as_json=told.as_json)
+        await decide.decide_questions(store, questions, decisions, word, told)

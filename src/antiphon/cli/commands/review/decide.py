@@ -16,8 +16,9 @@ import msgspec
 
 from antiphon.cli.arguments import read_arguments, read_input
 from antiphon.cli.commands.review import queue_list
-from antiphon.cli.options import user_name
+from antiphon.cli.options import By, Json, user_name
 from antiphon.cli.output.formats import Failed, print_json, print_text, write_line
+from antiphon.cli.store import StoreOptions
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.host.checks.form_fields import fields_of, list_suggestions
 from antiphon.host.checks.labels import LABELS, Label
@@ -40,17 +41,18 @@ from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 
+class DecisionOptions(StoreOptions, frozen=True, kw_only=True):
+    """Options that all deciding commands share: an option set."""
+
+    by: By = None
+    as_json: Json = False
+
+
 async def decide_questions(
-    store: Store,
-    questions: Sequence[Question],
-    decisions: Sequence[AnyDecision],
-    word: str,
-    *,
-    by: str | None,
-    as_json: bool,
+    store: Store, questions: Sequence[Question], decisions: Sequence[AnyDecision], word: str, told: DecisionOptions
 ) -> None:
-    """Decide all of these questions, as they were read, or none, and report it. ``by``: by default this user."""
-    queue, by = Queue(store), by or user_name()
+    """Decide all of these questions, as they were read, or none, and report it; by default as decided by this user."""
+    queue, by = Queue(store), told.by or user_name()
     try:
         chosen = {question.id: decision for question, decision in zip(questions, decisions, strict=True)}
         await queue.decide_all(chosen, {question.id: question.hash for question in questions}, by=by)
@@ -59,7 +61,7 @@ async def decide_questions(
     except Mismatch as error:
         raise Failed(str(error)) from error
     for question in [await queue.get(one.id) for one in questions]:
-        if as_json:
+        if told.as_json:
             print_json({"id": question.id, "decision": word, "by": by, "waited_for": question.waited_for})
         else:
             kept = "" if question.waited_for else "; its process is gone, so this is kept until it asks again"
