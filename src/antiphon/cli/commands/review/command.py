@@ -15,13 +15,6 @@ from typing import Annotated, Literal
 import click
 
 from antiphon.cli.commands.review import decide, queue_list
-from antiphon.cli.commands.review.decide import (
-    DecisionOptions,
-    agree_in_person,
-    check_named,
-    edit_request,
-    fill_in_person,
-)
 from antiphon.cli.commands.review.terminal_queue import decide_in_terminal
 from antiphon.cli.options import Browse, Json, Port, ReviewGroup
 from antiphon.cli.output.formats import Failed, parse_future_time, parse_money, print_json, write_line
@@ -154,7 +147,7 @@ async def approve(
     arguments: str | None = None,
     labels: str | None = None,
     when: str | None = None,
-    told: DecisionOptions,
+    told: decide.DecisionOptions,
 ) -> None:
     """Approve requests, and answers that wait to be sent.
 
@@ -197,7 +190,7 @@ async def deny(
     tell: bool = False,
     respond: str | None = None,
     reach: Literal["once", "call", "server"] = "once",
-    told: DecisionOptions,
+    told: decide.DecisionOptions,
 ) -> None:
     """Refuse requests.
 
@@ -223,7 +216,7 @@ async def deny(
 
 
 @commands.command()
-async def regenerate(ids: Ids, *, model: Model = None, told: DecisionOptions) -> None:
+async def regenerate(ids: Ids, *, model: Model = None, told: decide.DecisionOptions) -> None:
     """Ask the model for another answer, before one is sent.
 
     Exit code 1 if one was decided before, or nobody waits for it any more.
@@ -234,7 +227,7 @@ async def regenerate(ids: Ids, *, model: Model = None, told: DecisionOptions) ->
 
 
 @commands.command()
-async def edit(id: Id, *, yes: bool = False, model: Model = None, told: DecisionOptions) -> None:
+async def edit(id: Id, *, yes: bool = False, model: Model = None, told: decide.DecisionOptions) -> None:
     """Change a request in your editor, and send the changed one.
 
     The editor is $VISUAL or $EDITOR. You see the difference first; a mistake opens the editor again.
@@ -248,13 +241,15 @@ async def edit(id: Id, *, yes: bool = False, model: Model = None, told: Decision
         if not isinstance(item, ReviewItem) or "edit" not in item.choices:
             raise Failed(f"{question.id}: only a request that a model will answer can be edited")
         if yes:
-            check_named(question, [id])
-        decision = await edit_request(question, item, yes=yes, model=model)
+            decide.check_named(question, [id])
+        decision = await decide.edit_request(question, item, yes=yes, model=model)
         await decide.decide_questions(store, [question], [decision], "approved as edited", told)
 
 
 @commands.command()
-async def answer(id: Id, words: list[str] | None = None, *, defaults: bool = False, told: DecisionOptions) -> None:
+async def answer(
+    id: Id, words: list[str] | None = None, *, defaults: bool = False, told: decide.DecisionOptions
+) -> None:
     """Answer yourself: nothing is sent to a model.
 
     A form of a server is answered as the arguments of a tool are written: key=value, key:=JSON, or a JSON object.
@@ -270,9 +265,9 @@ async def answer(id: Id, words: list[str] | None = None, *, defaults: bool = Fal
         [question] = await queue_list.find_pending(store, [id])
         if text or defaults:
             decision = decide.answer_of(question, text, defaults=defaults)
-            await agree_in_person([question], [id], "send this answer")
+            await decide.agree_in_person([question], [id], "send this answer")
         else:
-            decision = await fill_in_person(question)
+            decision = await decide.fill_in_person(question)
         word = "answered"
         if defaults and isinstance(decision, ElicitResult):
             word += f" {inert_line(encode_value(decision.content).decode())}"
@@ -283,7 +278,7 @@ async def _decide_questions(
     ids: list[str],
     decision: Callable[[Question], Decision | ElicitResult | Awaitable[Decision]],
     word: str,
-    told: DecisionOptions,
+    told: decide.DecisionOptions,
     *,
     verb: str = "",
 ) -> None:
@@ -293,5 +288,5 @@ async def _decide_questions(
         made = [decision(question) for question in questions]
         decisions = [await each if isinstance(each, Awaitable) else each for each in made]
         if verb:
-            await agree_in_person(questions, ids, verb)
+            await decide.agree_in_person(questions, ids, verb)
         await decide.decide_questions(store, questions, decisions, word, told)
