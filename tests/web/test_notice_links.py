@@ -103,7 +103,7 @@ def fields_of(page: str, action: str) -> dict[str, str]:
 async def test_a_link_opens_its_question_and_a_person_decides_there():
     """Without the page's script, which would follow the whole queue."""
     async with linked() as made, made.browser() as browser:
-        question = await made.ask("pay")
+        question, other = await made.ask("pay"), await made.ask("look")
         opened = await open_link(browser, await made.links.make(question.id))
         assert (opened.status_code, opened.headers["location"]) == (303, f"/review/{question.id}")
         cookie = opened.headers["set-cookie"]
@@ -115,6 +115,7 @@ async def test_a_link_opens_its_question_and_a_person_decides_there():
         made.now += 1
         done = await browser.post(f"/review/{question.id}/approve", data=fields_of(page, "/approve"))
         assert done.status_code == 303, done.text
+        assert other.id not in done.headers["location"]
         assert await made.calls[0]
         assert (await made.queue.get(question.id)).by == "link 1"
         after = await browser.get(done.headers["location"])

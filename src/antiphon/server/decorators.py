@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, cast, overload
 
 from antiphon.errors import ConfigError
 from antiphon.machine.other_frameworks import check_options
+from antiphon.server.features import resources
 from antiphon.server.features.checked_options import ServedFeature
 from antiphon.server.features.prompts import Completions, PromptOptions, ServedPrompt
 from antiphon.server.features.registry import Registry
-from antiphon.server.features.resources import (
-    AppOptions,
-    BrowserFeature,
-    ResourceOptions,
-    ServedResource,
-    ServedTemplate,
-    TemplateOptions,
-    make_app,
-)
 from antiphon.server.features.tools import ServedTool, ToolOptions
 from antiphon.wire.tools import Tool
 
@@ -48,8 +40,8 @@ class Features:
         check_options("Server()", _unknown, self.__init__)
         self.name = name
         self.tools: Registry[ServedTool] = Registry("tool")
-        self.resources: Registry[ServedResource] = Registry("resource")
-        self.templates: Registry[ServedTemplate] = Registry("resource template")
+        self.resources: Registry[resources.ServedResource] = Registry("resource")
+        self.templates: Registry[resources.ServedTemplate] = Registry("resource template")
         self.prompts: Registry[ServedPrompt] = Registry("prompt")
         self.served_skills: Registry[ServedSkill] = Registry("skill")
         self._completions = Completions(self.prompts, self.templates)
@@ -73,7 +65,7 @@ class Features:
         check_options("server.tool()", options, ToolOptions.__annotations__)
         return _register_function(lambda given: self.add_tool(ServedTool.from_function(given, **options)), function)
 
-    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+    def resource(self, uri: str, /, **options: Unpack[resources.ResourceOptions]) -> Callable[[F], F]:
         """Make a function a resource or, with ``{gaps}`` in the URI (RFC 6570), a family of resources.
 
         Args:
@@ -85,7 +77,7 @@ class Features:
         """
         if uri.__class__ is not str:
             raise ConfigError(f'a resource needs a URI: write @server.resource("catalogue://..."), not {uri!r}')
-        check_options("server.resource()", options, ResourceOptions.__annotations__)
+        check_options("server.resource()", options, resources.ResourceOptions.__annotations__)
         return lambda given: _register_function(lambda function: self._add_resource(function, uri, options), given)
 
     @overload
@@ -174,7 +166,7 @@ class Features:
         self.prompts.add(made.name, made)
 
     def add_resource(
-        self, uri: str, content: str | bytes | Callable[..., Any], /, **options: Unpack[ResourceOptions]
+        self, uri: str, content: str | bytes | Callable[..., Any], /, **options: Unpack[resources.ResourceOptions]
     ) -> None:
         """Add a resource without a decorator; connected clients are notified.
 
@@ -186,9 +178,9 @@ class Features:
         Raises:
             ConfigError: the URI is taken or malformed, or its gaps and the function's parameters differ.
         """
-        check_options("server.resource()", options, ResourceOptions.__annotations__)
+        check_options("server.resource()", options, resources.ResourceOptions.__annotations__)
         if isinstance(content, str | bytes):
-            self.resources.add(uri, ServedResource.of(uri, content, **options))
+            self.resources.add(uri, resources.ServedResource.of(uri, content, **options))
         else:
             self._add_resource(content, uri, options)
 
@@ -202,10 +194,10 @@ class Features:
         load: Sequence[str] = (),
         frames: Sequence[str] = (),
         base: Sequence[str] = (),
-        permissions: Sequence[BrowserFeature] = (),
+        permissions: Sequence[resources.BrowserFeature] = (),
         domain: str | None = None,
         border: bool | None = None,
-        **options: Unpack[AppOptions],
+        **options: Unpack[resources.AppOptions],
     ) -> None:
         """Offer an interface for tools, which name it by ``@server.tool(ui=...)`` (extension, SEP-1865).
 
@@ -228,7 +220,9 @@ class Features:
             ConfigError: the URI is taken or of another scheme, or something is no origin.
         """
         domains = {"connect": connect, "load": load, "frames": frames, "base": base}
-        made = make_app(uri, html, domains, permissions, {"domain": domain, "prefersBorder": border}, **options)
+        made = resources.make_app(
+            uri, html, domains, permissions, {"domain": domain, "prefersBorder": border}, **options
+        )
         self.resources.add(uri, made)
 
     def skills(self, folder: str | PathLike[str], /, *, prefix: str = "", scopes: Sequence[str] = ()) -> None:
@@ -256,14 +250,14 @@ class Features:
         for skill in skills:
             self.served_skills.add(skill.definition.uri, skill)
 
-    def _add_resource(self, function: Callable[..., Any], uri: str, options: ResourceOptions) -> None:
+    def _add_resource(self, function: Callable[..., Any], uri: str, options: resources.ResourceOptions) -> None:
         if "{" not in uri:
-            self.resources.add(uri, ServedResource.from_function(function, uri, **options))
+            self.resources.add(uri, resources.ServedResource.from_function(function, uri, **options))
             return
         if "size" in options:
             raise ConfigError(f"{uri}: a template has no size; leave size= out")
-        rest = cast("TemplateOptions", options)
-        self.templates.add(uri, ServedTemplate.from_function(function, uri, **rest))
+        rest = cast("resources.TemplateOptions", options)
+        self.templates.add(uri, resources.ServedTemplate.from_function(function, uri, **rest))
 
 
 def _register_function(register: Callable[[F], object], function: F | None) -> Any:

@@ -7,7 +7,6 @@ sign-in, so that one that was planted in a browser never becomes a person's.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
@@ -32,6 +31,7 @@ _BEGUN = "antiphon-sign-in"
 
 def make_routes(site: Site, settings: SignIn) -> list[Route]:
     """Make the routes for browsers without a session, and what signs people in."""
+    ended = Route(SIGNED_OUT, partial(_show_end, site), methods=["GET"])
     # Each only where it is used: one loads an HTTP client, the other a library in C.
     if settings.passwords is not None:
         from antiphon.web.password_sign_in import PasswordSignIn
@@ -40,17 +40,16 @@ def make_routes(site: Site, settings: SignIn) -> list[Route]:
         return [
             Route("/sign-in", partial(_ask_password, site), methods=["GET"]),
             Route("/sign-in", partial(_check_password, site, by_password), methods=["POST"]),
-            Route(SIGNED_OUT, partial(_show_end, site), methods=["GET"]),
+            ended,
         ]
     from antiphon.web.provider_sign_in import ProviderSignIn
 
     site.sign_in = sign_in = ProviderSignIn(settings, os.environ, clock=site.clock)
-    entries: dict[str, Callable[[Site, ProviderSignIn, Request], Awaitable[Response]]] = {
-        "/sign-in": _begin_sign_in,
-        CALLBACK: _finish_sign_in,
-    }
-    entering = [Route(path, partial(enter, site, sign_in), methods=["GET"]) for path, enter in entries.items()]
-    return [*entering, Route(SIGNED_OUT, partial(_show_end, site), methods=["GET"])]
+    return [
+        Route("/sign-in", partial(_begin_sign_in, site, sign_in), methods=["GET"]),
+        Route(CALLBACK, partial(_finish_sign_in, site, sign_in), methods=["GET"]),
+        ended,
+    ]
 
 
 async def _ask_password(site: Site, request: Request) -> Response:

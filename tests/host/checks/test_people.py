@@ -26,6 +26,13 @@ def test_a_name_never_looks_like_a_person(brackets: str):
     assert str(Person(issuer="https://id", subject="x", name=forged)) == "Ann (https://id sub:ann) <https://id sub:x>"
 
 
+def test_a_name_stands_on_one_line():
+    """A line of its own could be read as another record."""
+    person = Person(issuer="https://id.example.org", subject="ann", name="Ann\n2026-01-01 approved by\u2028Bob")
+    assert write_decider(person) == "Ann 2026-01-01 approved by Bob <https://id.example.org sub:ann>"
+    assert write_decider("Ann\r\nBob") == "Ann Bob"
+
+
 @pytest.mark.parametrize(
     ("issuer", "subject"),
     [("", "a"), ("https://id", ""), ("my issuer", "a"), ("https://id\n", "a"), ("<https://id>", "a")],

@@ -12,7 +12,7 @@ import pytest
 from antiphon import Context, Server
 from antiphon.errors import TemporarilyUnavailable
 from antiphon.server import MemoryCluster
-from antiphon.server.calls import recorded_call
+from antiphon.server.calls import journal, recorded_call
 from antiphon.types import ToolAnnotations
 from tests.replicas.replicated import Replica, Trio, answer, question, result_of
 from tests.transports.http.server.driver import Open, Response, closing
@@ -90,7 +90,7 @@ async def resumed(trio: Trio, call: Open) -> Response:
 
 def records(trio: Trio) -> list[str]:
     """Return the keys of what is recorded of calls."""
-    return sorted(key for key in trio.replicas[0].cluster._shared.records if key.startswith("antiphon/"))
+    return sorted(key for key in trio.replicas[0].cluster._shared.records._values if key.startswith("antiphon/"))
 
 
 async def test_an_unmarked_call_without_steps_records_nothing(shops: Shops):
@@ -289,7 +289,7 @@ async def test_what_was_refused_is_not_asked_again(shops: Shops):
 
 async def test_a_journal_that_is_too_long_is_none(shops: Shops, monkeypatch: pytest.MonkeyPatch):
     """The call goes on, and would end with its process."""
-    monkeypatch.setattr(recorded_call, "MAX_JOURNAL", 10)
+    monkeypatch.setattr(journal, "MAX_JOURNAL", 10)
 
     async def tool(ctx: Context) -> str:
         first = await ask(ctx, "one")

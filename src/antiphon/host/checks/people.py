@@ -117,7 +117,7 @@ def write_decider(by: Decider | None) -> str | None:
 
 
 def _clean_name(name: str) -> str:
-    return name.translate(_ANGLES)
+    return " ".join(name.translate(_ANGLES).split())
 
 
 def read_deciders(by: str | None) -> tuple[str, ...]:
