@@ -12,7 +12,7 @@ import pytest
 from antiphon import Context, Server
 from antiphon.errors import TemporarilyUnavailable
 from antiphon.server import MemoryCluster
-from antiphon.server.calls import journal, recorded_call
+from antiphon.server.calls import journal
 from antiphon.types import ToolAnnotations
 from tests.replicas.replicated import Replica, Trio, answer, question, result_of
 from tests.transports.http.server.driver import Open, Response, closing
