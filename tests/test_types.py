@@ -10,8 +10,9 @@ from msgspec import Struct
 import antiphon.wire
 from antiphon import types
 from antiphon.wire.common import NotificationParams, PaginatedParams, PaginatedResult, RequestParams, Result, Wire
+from antiphon.wire.content import ResourceDescription
 
-BASES = {Wire, RequestParams, NotificationParams, PaginatedParams, PaginatedResult, Result}
+BASES = {Wire, RequestParams, NotificationParams, PaginatedParams, PaginatedResult, Result, ResourceDescription}
 PLUMBING = {"Launch", "ChangedCall"}
 """Of which identities are computed, and with which a person decides: neither stands in a message or an origin."""
 

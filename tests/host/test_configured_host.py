@@ -13,6 +13,7 @@ from antiphon.host.config.settings import STANDARD, Notify, override_settings
 from antiphon.host.configured_host import ConfiguredHost, queue_in
 from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.models.selection import USUAL
+from antiphon.host.review.notify import NoticeTarget
 from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import MemoryStore
 from antiphon.host.store.sql_store import SqlStore
@@ -280,10 +281,10 @@ def test_an_unknown_reviewer_is_refused():
 
 
 def test_a_queue_tells_of_arrivals_where_that_is_configured():
-    """By the webhook that is written down."""
+    """By the services that are written down."""
     store = MemoryStore()
     assert queue_in(store, Config())._notify is None
-    config = Config(notify=Notify(webhook="https://example.com/hook"))
+    config = Config(notify=Notify(targets=(NoticeTarget(url="ntfy://127.0.0.1/x"),)))
     assert queue_in(store, config)._notify is not None
 
 
