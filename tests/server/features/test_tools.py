@@ -210,6 +210,18 @@ def test_a_capability_that_there_is_not_is_refused():
         ServedTool.from_function(function, requires="samplin")
 
 
+@pytest.mark.parametrize("kind", [bytes, memoryview])
+def test_bytes_have_to_be_something(kind: type):
+    """A client could not tell what they are, so that every call would fail."""
+
+    def picture():
+        return b""
+
+    picture.__annotations__["return"] = kind
+    with pytest.raises(ConfigError, match="returns bytes: say what they are, by ImageContent"):
+        Server("shop").tool(picture)
+
+
 async def test_a_short_way_leads_to_the_body():
     """At most three of our frames, because every call pays for them."""
 

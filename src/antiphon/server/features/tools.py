@@ -386,6 +386,8 @@ def _choose_output(
         validator = SchemaValidator(schema, place=f"{signature.place}: output schema")
         return None, validator, dict(schema)
     shape = output_shape(signature.returns, signature.place, structured=structured)
+    if shape is None and signature.returns in (bytes, memoryview):
+        raise ConfigError(f"{signature.place}: returns bytes: say what they are, by ImageContent or EmbeddedResource")
     return shape, None, shape.schema if shape else None
 
 
