@@ -15,6 +15,7 @@ from argon2 import PasswordHasher
 
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import SignIn
+from antiphon.web import password_sign_in
 from antiphon.web.password_sign_in import MAX_CHECKING, MAX_FILE, MAX_WRONG, PAUSE, read_people
 from tests.web.signing import ROLES, Browser, Team, is_let_in, team
 
@@ -132,6 +133,17 @@ async def test_guessing_has_to_pause(tmp_path: Path, name: str):
         if name == "ann":
             assert (await enter(made, name, "wrong")).fault == "Name or password is wrong."
             assert (await enter(made, name)).answer.status_code == 303
+
+
+async def test_a_pause_tells_nobody_which_names_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """However many names were guessed before, another one is not paused yet; and a real one goes on pausing."""
+    monkeypatch.setattr(password_sign_in, "_UNKNOWN", 2)
+    async with small_team(tmp_path) as made:
+        for _ in range(MAX_WRONG):
+            await enter(made, "ann", "wrong")
+        said = {(await enter(made, f"guess {number}")).fault for number in range(12)}
+        assert said == {"Name or password is wrong."}
+        assert (await enter(made, "ann")).fault.startswith("Too many wrong passwords")
 
 
 async def test_attempts_at_the_same_time_are_counted_each(tmp_path: Path):

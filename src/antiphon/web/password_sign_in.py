@@ -36,7 +36,7 @@ _MOST_MEMORY = 1024 * 1024 * 1024
 """Most bytes of memory that checking one hash may take; the library's own take 64 MiB and three rounds."""
 _MOST_ROUNDS = 20
 _UNKNOWN = 1_000
-"""Counters for all names that the file does not have, so that guessed names take no memory."""
+"""Most names that the file does not have and that are counted all the same; the one that was tried first goes first."""
 
 _log = logging.getLogger("antiphon.web")
 
@@ -65,7 +65,7 @@ class PasswordSignIn:
         self._path = Path(settings.passwords).expanduser()
         self._site = site
         self._nobody = hash_password("")
-        self._wrong: dict[str | int, tuple[int, float]] = {}
+        self._wrong: dict[str, tuple[int, float]] = {}
         """The wrong passwords in a row, by name, and when the last one was tried."""
         self._checking = 0
         self._turn = asyncio.Semaphore(_AT_ONCE)
@@ -90,19 +90,23 @@ class PasswordSignIn:
             self._checking -= 1
 
     async def _check(self, name: str, password: str) -> Person:
-        entry = read_people(self._path).get(name)
-        counter = hash(name) % _UNKNOWN if entry is None else name
-        wrong, last = self._wrong.get(counter, (0, 0.0))
+        people = read_people(self._path)
+        entry = people.get(name)
+        wrong, last = self._wrong.get(name, (0, 0.0))
         if wrong >= MAX_WRONG and self._site.clock() - last < PAUSE:
             raise InvalidInput("signed.pause", n=round(PAUSE))
         # Counted before it is checked, so that no number of attempts at the same time is one attempt.
-        self._wrong[counter] = wrong + 1, self._site.clock()
+        self._wrong.pop(name, None)
+        self._wrong[name] = wrong + 1, self._site.clock()
+        # Names that are not there are counted as others are, so that a pause tells nobody which names are.
+        for unknown in [each for each in self._wrong if each not in people][:-_UNKNOWN]:
+            del self._wrong[unknown]
         async with self._turn:
             # Also for a name that is not there: how long it takes tells nobody which names are.
             fits = await asyncio.to_thread(_verify, self._nobody if entry is None else entry.password, password)
         if entry is None or not fits:
             raise InvalidInput("signed.wrong")
-        self._wrong.pop(counter, None)
+        self._wrong.pop(name, None)
         return find_role(
             Person(
                 issuer=self._settings.origin,
