@@ -470,11 +470,7 @@ async def serve_and_open_page(
     async with serving as running:
         address = running.address()
         signs_in = running.page.access.settings is not None
-        once = (
-            f"(people sign in; served at {running.plain})"
-            if signs_in
-            else "(the address opens it once, in one browser)"
-        )
+        once = f"people sign in; served at {running.plain}" if signs_in else "the address opens it once, in one browser"
         sys.stderr.write(f"Review page: {address}\n({once})\n")
         elsewhere = address.replace(running.origin, running.plain, 1)
         if not is_loopback(host, subdomains=False):

@@ -35,6 +35,7 @@ def served(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         assert process.stderr is not None
         found = ADDRESS.match(process.stderr.readline())
         assert found
+        assert process.stderr.readline() == "(the address opens it once, in one browser)\n"
         yield process, found[1]
     finally:
         process.kill()
