@@ -84,4 +84,4 @@ async def test_inspector_lists_and_calls_the_tools_of_the_file(peers: Peers, tmp
             )
             assert [tool["name"] for tool in results[2]["tools"]] == ["greet", "pid"]
             assert results[3]["content"][0]["text"] == "hello"
-            await running.says("-> tools/call")
+            await running.says("tools/call greet")

@@ -18,9 +18,6 @@ import sys
 from collections.abc import Callable, Generator
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast
-
-from msgspec import structs
 
 from antiphon.cli.commands.serve import File, find_line, find_server, load_file, split_name
 from antiphon.cli.network_options import ListenOptions, ListenPlace
@@ -29,13 +26,12 @@ from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import make_inert
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.server.server_middleware import CallNext, ServerRequest
+from antiphon.middleware import LoggingMiddleware
 from antiphon.server.serving import worker_link
 from antiphon.server.serving.network import open_sockets
 from antiphon.server.serving.parent import Parent
 from antiphon.server.serving.run import run_loop
 from antiphon.transports.stdio.reaper import GUARDIAN
-from antiphon.wire.envelope import encode_value
 
 _LOOK = 0.3
 """Seconds between two looks at the files."""
@@ -46,8 +42,8 @@ _MAX_ENTRIES = 5_000
 _SUFFIXES = (".py", ".html", ".css", ".js", ".toml", ".yaml", ".yml")
 """Files that people write. Data, such as JSON and databases, is often written by the server itself."""
 _SKIPPED = frozenset({"node_modules", "venv", "env", "build", "dist", "target", "site-packages", "__pycache__"})
-_MAX_SEARCHED, _MAX_SHOWN = 4_096, 300
-"""Most characters of a message that are searched for secrets, and that are shown."""
+_MAX_SEARCHED = 4_096
+"""Most characters of an error that are searched for secrets."""
 
 
 def command(file: File, *, listening: ListenOptions, inspector: bool = False, messages: bool = True) -> int:
@@ -89,9 +85,11 @@ def command(file: File, *, listening: ListenOptions, inspector: bool = False, me
             raise Failed(f"{find_line(error, path)}: SystemExit: {error}") from error
     handler = logging.StreamHandler()
     handler.addFilter(partial(_shorten_error, path))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
     if messages:
-        server.middleware(_show_messages)
+        shown = logging.getLogger("antiphon.dev")
+        shown.setLevel(logging.INFO)
+        server.middleware(LoggingMiddleware(shown, include_payloads=True, max_payload_length=300))
     # With more than one this process is a worker; its parent says how many there are.
     server.run("http", host=place.host, port=place.port, workers=2, **options)
     return 0
@@ -178,32 +176,11 @@ class FolderWatch:
 
 def _shorten_error(path: Path, record: logging.LogRecord) -> bool:
     """Log the line of the file at which an exception was raised, instead of a traceback."""
+    text = record.getMessage()
     if record.exc_info and (error := record.exc_info[1]) is not None:
-        said = mask_text(str(error)[:_MAX_SEARCHED])
-        record.msg = f"{record.getMessage()}\n  {find_line(error, path)}: {type(error).__name__}: {said}"
-        record.args = ()
-        record.exc_info = None
+        text += f"\n  {find_line(error, path)}: {type(error).__name__}: {mask_text(str(error)[:_MAX_SEARCHED])}"
+    record.msg, record.args, record.exc_info = make_inert(text), (), None
     return True
-
-
-async def _show_messages(request: ServerRequest, call_next: CallNext) -> Any:
-    """Show a request, and how it ended."""
-    _print_line(f"-> {request.method} {_shorten_value(request.params)}")
-    try:
-        result = await call_next(request)
-    except Exception as error:
-        _print_line(f"<- {request.method} failed: {_shorten_value(str(error))}")
-        raise
-    _print_line(f"<- {request.method} {_shorten_value(result)}")
-    return result
-
-
-def _shorten_value(value: object) -> str:
-    if getattr(value, "meta", None) is not None:
-        value = structs.replace(cast("Any", value), meta=None)
-    text = value if isinstance(value, str) else encode_value(value)[:_MAX_SEARCHED].decode(errors="replace")
-    masked = make_inert(mask_text(text[:_MAX_SEARCHED]))
-    return masked if len(masked) <= _MAX_SHOWN else f"{masked[:_MAX_SHOWN]}..."
 
 
 @contextlib.contextmanager

@@ -52,23 +52,19 @@ _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$def
 """Keywords that hold schemas by name."""
 
 
-class Scope:
+class Scope(Struct, eq=False):
     """What references are relative to: one document, or a part of it that has a base URI of its own."""
 
-    __slots__ = ("known", "resolver", "root")
-
-    def __init__(self, resolver: Any, root: Any) -> None:
-        self.resolver, self.root = resolver, root
-        self.known: dict[str, Target] = {}
+    resolver: Any
+    root: Any
+    known: dict[str, Target] = {}
 
 
-class Target:
+class Target(Struct, frozen=True, eq=False):
     """A part of a document, and the scope of the references in it."""
 
-    __slots__ = ("node", "scope")
-
-    def __init__(self, node: Any, scope: Scope) -> None:
-        self.node, self.scope = node, scope
+    node: Any
+    scope: Scope
 
     def get(self, name: str) -> Target:
         """Return a member of an object; an empty part if there is none."""
