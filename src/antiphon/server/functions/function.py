@@ -47,7 +47,7 @@ class UserFunction:
         self._needed: Sequence[Callable[..., Any]] = ()
         """The functions that provide its dependencies."""
         if signature.dependencies:
-            run = None if inline else in_thread
+            run = _call_here if inline else in_thread
             self.call, self.context, self._needed = inject_dependencies(function, signature, run)
             self.is_async = True
 
@@ -224,36 +224,31 @@ class Depends:
 
 
 class _Provider:
-    """What provides one dependency: its function, and the providers of the function's own parameters."""
+    """What calls a function, with what its dependencies provide."""
 
-    def __init__(self, wanted: Depends, chain: tuple[Any, ...], run: Run) -> None:
-        function = wanted.dependency
-        if function in chain:
-            raise ConfigError(f"the dependency {getattr(function, '__qualname__', function)} needs itself")
-        signature = read_signature(function, noun="dependency", yields=True)
-        if asked := [parameter.name for parameter in signature.parameters if parameter.required]:
-            raise ConfigError(
-                f"{signature.place}: parameter {asked[0]!r} is no dependency: annotate it with Depends(...), take "
-                "ctx: Context, or give it a default"
-            )
-        self.function = function
-        self.needs = _list_providers(signature, (*chain, function), run)
-        self._key: Any = function if wanted.use_cache else self
-        self._manage = _find_manager(function)
-        self.context = signature.context
+    def __init__(
+        self, function: Callable[..., Any], signature: Signature, run: Run, chain: tuple[Any, ...] = (), key: Any = None
+    ) -> None:
+        self.function, self.context = function, signature.context
+        wanted = signature.dependencies.items()
+        self._needs = {name: _find_provider(each, (*chain, function), run) for name, each in wanted}
         self._run = _call_here if signature.is_async else run
+        self._key = key
+        """What the value is kept by within a call; ``None`` for the handler, which is no dependency."""
+        self._manage = None if key is None else _find_manager(function)
 
     def walk(self) -> Iterator[_Provider]:
         """Yield this provider and all that it needs."""
         yield self
-        for inner in self.needs.values():
+        for inner in self._needs.values():
             yield from inner.walk()
 
-    async def provide(self, context: Any, made: dict[Any, Any], stack: AsyncExitStack) -> Any:
+    async def provide(self, values: dict[str, Any], context: Any, made: dict[Any, Any], stack: AsyncExitStack) -> Any:
         """Return the value for one call. ``made``: the values so far; ``stack``: closes them in reverse order."""
         if self._key in made:
             return made[self._key]
-        values = {name: await inner.provide(context, made, stack) for name, inner in self.needs.items()}
+        for name, inner in self._needs.items():
+            values[name] = await inner.provide({}, context, made, stack)
         if self.context is not None:
             values[self.context] = context
         if self._manage is None:
@@ -276,6 +271,20 @@ class _Provider:
         return value
 
 
+def _find_provider(wanted: Depends, chain: tuple[Any, ...], run: Run) -> _Provider:
+    """Return the provider of one dependency; ``chain``: the functions that need it, from the handler on."""
+    function = wanted.dependency
+    if function in chain:
+        raise ConfigError(f"the dependency {getattr(function, '__qualname__', function)} needs itself")
+    signature = read_signature(function, noun="dependency", yields=True)
+    if asked := [parameter.name for parameter in signature.parameters if parameter.required]:
+        raise ConfigError(
+            f"{signature.place}: parameter {asked[0]!r} is no dependency: annotate it with Depends(...), take "
+            "ctx: Context, or give it a default"
+        )
+    return _Provider(function, signature, run, chain, key=function if wanted.use_cache else object())
+
+
 async def _call_here(call: Callable[[], Any]) -> Any:
     return call()
 
@@ -291,12 +300,8 @@ def _find_manager(function: Any) -> Callable[..., Any] | None:
     return None
 
 
-def _list_providers(signature: Signature, chain: tuple[Any, ...], run: Run) -> dict[str, _Provider]:
-    return {name: _Provider(wanted, chain, run) for name, wanted in signature.dependencies.items()}
-
-
 def inject_dependencies(
-    function: Callable[..., Any], signature: Signature, in_thread: Run | None
+    function: Callable[..., Any], signature: Signature, run: Run
 ) -> tuple[Callable[..., Awaitable[Any]], str | None, list[Callable[..., Any]]]:
     """Return a function that provides the dependencies of another one around each call of it.
 
@@ -305,23 +310,15 @@ def inject_dependencies(
     Raises:
         ConfigError: a dependency has a parameter that nothing fills in, or needs itself.
     """
-    run = in_thread or _call_here
-    providers = _list_providers(signature, (), run)
-    needed = [each for first in providers.values() for each in first.walk()]
-    own, run_own = signature.context, _call_here if signature.is_async else run
+    handler = _Provider(function, signature, run)
+    every = list(handler.walk())
 
     @functools.wraps(function)
     async def call(**values: Any) -> Any:
         context = values.pop(_CONTEXT, None)
         async with AsyncExitStack() as stack:
-            made: dict[Any, Any] = {}
-            for name, provider in providers.items():
-                values[name] = await provider.provide(context, made, stack)
-            if own is not None:
-                values[own] = context
-            value = await run_own(partial(function, **values))
-            return await value if inspect.isawaitable(value) else value
+            return await handler.provide(values, context, {}, stack)
         raise ConfigError(f"{signature.place}: a dependency has caught the exception; raise it again after cleaning up")
 
-    takes_context = own is not None or any(each.context is not None for each in needed)
-    return call, _CONTEXT if takes_context else None, [each.function for each in needed]
+    takes_context = any(each.context is not None for each in every)
+    return call, _CONTEXT if takes_context else None, [each.function for each in every[1:]]
