@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from antiphon.wire.tools import list_subschemas
+
 MAX_MEMBERS = 2_000
 """Most members and items of a schema that is counted, and used, on the event loop: it compiles in 2 ms."""
 
@@ -32,10 +34,6 @@ _EACH_OF_THEM = ("patternProperties", "propertyNames", "contains")
 """Keywords of which each subschema may apply to every member or item."""
 _TWICE = ("unevaluatedProperties", "unevaluatedItems")
 """Keywords that evaluate everything beside them once more."""
-_MANY = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
-"""Keywords that hold subschemas by name."""
-_SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "items", "prefixItems"})
-"""Keywords that may hold a list of subschemas."""
 _ELSEWHERE = frozenset({"$dynamicRef", "$recursiveRef", "$id", "id"})
 """Keywords with which a reference cannot be resolved by its text alone."""
 
@@ -103,18 +101,18 @@ class Effort:
 
     def _here(self, schema: _Schema, depth: int, chain: int) -> int:
         effort = _count_own(schema)
-        for keyword in _HERE:
-            branch = _BRANCH if keyword in ("anyOf", "oneOf") else 0
-            effort += sum(branch + self._of(each, depth, chain) for each in _list_subschemas(schema, keyword))
+        for keyword, _, each in list_subschemas(schema):
+            if keyword in _HERE:
+                effort += self._of(each, depth, chain) + (_BRANCH if keyword in ("anyOf", "oneOf") else 0)
         if "$ref" in schema:
             effort += self._of(self._target(schema["$ref"]), depth, chain)
         return effort
 
     def _below(self, schema: _Schema, depth: int, chain: int) -> int:
-        one = [self._of(each, depth, chain) for keyword in _ONE_OF_THEM for each in _list_subschemas(schema, keyword)]
-        every = (*_EACH_OF_THEM, *_TWICE)
-        each = [self._of(each, depth, chain) for keyword in every for each in _list_subschemas(schema, keyword)]
-        return max(one, default=0) + sum(each)
+        inner = list(list_subschemas(schema))
+        one = [self._of(each, depth, chain) for keyword, _, each in inner if keyword in _ONE_OF_THEM]
+        every = [self._of(each, depth, chain) for keyword, _, each in inner if keyword in (*_EACH_OF_THEM, *_TWICE)]
+        return max(one, default=0) + sum(every)
 
     def _target(self, reference: object) -> object:
         """Follow a JSON Pointer. One that leads nowhere is reported when the schema is compiled."""
@@ -132,14 +130,10 @@ class Effort:
 def count_members(value: object, most: int) -> int:
     """Count the members and items of a JSON value at any depth; stop above ``most``."""
     count = 1
-    pending = [value]
-    while pending and count <= most:
-        node = pending.pop()
-        if isinstance(node, dict | list):
-            inner = cast("dict[str, object] | list[object]", node)
-            count += len(inner)
-            if count <= most:
-                pending.extend(inner.values() if isinstance(inner, dict) else inner)
+    for node, _ in walk_nodes(value):
+        count += len(node)
+        if count > most:
+            break
     return count
 
 
@@ -174,14 +168,19 @@ def _list_inner(node: Any) -> Iterator[Any]:
         yield from cast("list[object]", node)
 
 
+def walk_nodes(value: object) -> Iterator[tuple[dict[str, Any] | list[Any], int]]:
+    """Walk over all objects and arrays of a JSON value, each with its depth, without recursion."""
+    pending: list[tuple[Any, int]] = [(value, 1)]
+    while pending:
+        node, depth = pending.pop()
+        if isinstance(node, dict | list):
+            yield node, depth
+            pending.extend((inner, depth + 1) for inner in _list_inner(node))
+
+
 def walk_objects(schema: Mapping[str, Any]) -> Iterator[_Schema]:
     """Walk over all objects within a schema."""
-    pending: list[Any] = [schema]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, dict):
-            yield cast("_Schema", node)
-        pending.extend(_list_inner(node))
+    return (node for node, _ in walk_nodes(schema) if isinstance(node, dict))
 
 
 def _count_own(schema: _Schema) -> int:
@@ -201,12 +200,3 @@ def _count_own(schema: _Schema) -> int:
         effort += _PATTERN * len(cast("_Schema", patterns))
     # Items are sorted and compared with their neighbours, which takes longest for objects.
     return effort * 10 if schema.get("uniqueItems") is True else effort
-
-
-def _list_subschemas(schema: _Schema, keyword: str) -> Iterator[object]:
-    found: Any = schema.get(keyword)
-    if isinstance(found, list) and keyword in _SEVERAL:
-        yield from cast("list[object]", found)
-    elif isinstance(found, dict):
-        inner = cast("_Schema", found)
-        yield from inner.values() if keyword in _MANY else [inner]

@@ -8,7 +8,7 @@ it is loaded when the first schema is compiled.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache, reduce
 from operator import getitem
@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import ConfigError, TooCostly
-from antiphon.json_schema.effort import MAX_MEMBERS, Effort, count_members, weigh_value
+from antiphon.json_schema.effort import MAX_MEMBERS, Effort, count_members, walk_nodes, weigh_value
 
 MAX_TEXT = 300
 """Most characters of a problem, since a report may quote what the peer sent."""
@@ -332,7 +332,7 @@ def _compile_here(schema: dict[str, Any], place: str) -> Any:
         return _compile_schema(schema, place, jsonschema_rs.RegexOptions(size_limit=_MAX_PATTERN))
     except ConfigError:
         keywords = {"pattern", "patternProperties"}
-        if any(isinstance(node, dict) and not keywords.isdisjoint(node) for node, _ in _walk_nodes(schema)):
+        if any(isinstance(node, dict) and not keywords.isdisjoint(node) for node, _ in walk_nodes(schema)):
             return None
         raise
 
@@ -361,7 +361,7 @@ def _refuse_unbounded(schema: Mapping[str, Any], place: str) -> None:
     dialect = schema.get("$schema")
     if dialect is not None and str(dialect).removesuffix("#") not in DIALECTS:
         raise ConfigError(f"{place}: unknown JSON Schema dialect {dialect!r}; known: {', '.join(sorted(DIALECTS))}")
-    for count, (node, depth) in enumerate(_walk_nodes(schema), 1):
+    for count, (node, depth) in enumerate(walk_nodes(schema), 1):
         if depth > MAX_DEPTH or count > MAX_NODES:
             limit = f"deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else f"larger than {MAX_NODES} nodes"
             raise ConfigError(f"{place}: JSON Schema {limit}")
@@ -375,13 +375,3 @@ def _refuse_remote(node: dict[str, Any], place: str) -> None:
         # Not a fragment or a name that an ``$id`` in the schema may resolve.
         if isinstance(target, str) and target.lower().startswith(("http:", "https:", "file:", "ftp:")):
             raise ConfigError(f"{place}: {keyword} {target!r} leaves the schema; put the definition under $defs")
-
-
-def _walk_nodes(schema: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any] | list[Any], int]]:
-    """Walk over all objects and arrays without recursion."""
-    pending: list[tuple[dict[str, Any] | list[Any], int]] = [(dict(schema), 1)]
-    while pending:
-        node, depth = pending.pop()
-        yield node, depth
-        children: Iterable[Any] = node.values() if isinstance(node, dict) else node
-        pending += [(child, depth + 1) for child in children if isinstance(child, dict | list)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Self, cast
 
 from msgspec import Raw, field
 
@@ -87,3 +87,27 @@ class CallToolResult(Result, frozen=True, kw_only=True):
     def text(self) -> str:
         """All blocks of text, joined by newlines."""
         return text_of(self.content)
+
+
+_KINDS = {
+    "one": "items additionalItems unevaluatedItems additionalProperties unevaluatedProperties propertyNames contains "
+    "contentSchema not if then else",
+    "list": "allOf anyOf oneOf prefixItems",
+    "named": "properties patternProperties dependentSchemas dependencies $defs definitions",
+}
+SUBSCHEMAS: Mapping[str, str] = {keyword: kind for kind, said in _KINDS.items() for keyword in said.split()}
+"""The keywords of JSON Schema whose values are schemas: one, a list of them, or several by name."""
+
+
+def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """List the schemas directly inside of a schema: each with its keyword, and with its name or else the keyword.
+
+    A schema comes from a peer, so what stands in the place of an inner schema may be anything.
+    """
+    for keyword, value in schema.items():
+        kind = SUBSCHEMAS.get(keyword)
+        if kind == "named" and isinstance(value, Mapping):
+            yield from ((keyword, name, inner) for name, inner in cast("Mapping[str, Any]", value).items())
+        elif kind is not None:
+            inner = cast("list[Any]", value) if isinstance(value, list) else [value]
+            yield from ((keyword, keyword, each) for each in inner)

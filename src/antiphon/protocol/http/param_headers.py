@@ -16,6 +16,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from antiphon.errors import LocalProtocolError, RemoteProtocolError
+from antiphon.wire.tools import list_subschemas
 
 NAMED_BY: Mapping[str, str] = {
     "tools/call": "name",
@@ -44,13 +45,6 @@ _SAFE_INTEGER = 2**53 - 1
 
 _MAX_DEPTH = 64
 """Deepest nesting of subschemas that is searched; real schemas nest below 10."""
-
-_MAPS = ("patternProperties", "$defs", "definitions", "dependentSchemas")
-_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SINGLE = (
-    "items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains",
-    "propertyNames", "contentSchema", "not", "if", "then", "else",
-)  # fmt: skip
 
 
 class HeaderParam(Struct, frozen=True):
@@ -151,10 +145,9 @@ def _find_annotations(schema: Any, path: tuple[str, ...], *, reachable: bool, de
     here = cast("Mapping[str, Any]", schema)
     if _ANNOTATION in here:
         yield path, here[_ANNOTATION], _list_types(here), reachable
-    for name, inner in _list_members(here.get("properties")):
-        yield from _find_annotations(inner, (*path, name), reachable=reachable, depth=depth + 1)
-    for name, inner in _list_unreachable(here):
-        yield from _find_annotations(inner, (*path, name), reachable=False, depth=depth + 1)
+    for keyword, name, inner in list_subschemas(here):
+        is_reachable = reachable and keyword == "properties"
+        yield from _find_annotations(inner, (*path, name), reachable=is_reachable, depth=depth + 1)
 
 
 def _list_types(schema: Mapping[str, Any]) -> frozenset[str]:
@@ -164,20 +157,3 @@ def _list_types(schema: Mapping[str, Any]) -> frozenset[str]:
         return frozenset((types,))
     listed = cast("list[Any]", types) if isinstance(types, list) else []
     return frozenset(each if isinstance(each, str) else "unknown" for each in listed)
-
-
-def _list_unreachable(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the subschemas that no chain of ``properties`` reaches."""
-    for keyword in _MAPS:
-        yield from _list_members(schema.get(keyword))
-    for keyword in _SINGLE:
-        yield keyword, schema.get(keyword)
-    for keyword in (*_LISTS, "items"):
-        inner = schema.get(keyword)
-        if isinstance(inner, list):
-            yield from ((keyword, each) for each in cast("list[Any]", inner))
-
-
-def _list_members(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        yield from cast("Mapping[str, Any]", value).items()

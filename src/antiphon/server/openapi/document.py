@@ -29,6 +29,7 @@ from antiphon.machine.files import open_file
 from antiphon.machine.front_matter import read_yaml
 from antiphon.machine.public_names import describe_install
 from antiphon.wire.envelope import encode_value
+from antiphon.wire.tools import SUBSCHEMAS
 
 References = Mapping[str, Any] | Callable[[str], Any]
 """Other documents by their URI, or a function that returns the document of a URI."""
@@ -48,8 +49,6 @@ _MAX_HOPS = 20
 
 # The values of these keywords are data, in which "$ref" means nothing, or are not used here.
 _UNUSED = frozenset({"example", "examples", "default", "enum", "const", "links", "callbacks"})
-_NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
-"""Keywords that hold schemas by name."""
 
 
 class Scope(Struct, eq=False):
@@ -158,7 +157,7 @@ class ApiDocument:
                     raise ConfigError(f"{place}: the key {name!r:.100} is no text: quote it, or give the YAML as text")
                 if value.__class__ in (dict, list):
                     if named or not (name in _UNUSED or name.startswith("x-")):
-                        pending.append((value, scope, depth + 1, not named and name in _NAMED))
+                        pending.append((value, scope, depth + 1, not named and SUBSCHEMAS.get(name) == "named"))
                 elif name in ("$ref", "$dynamicRef") and isinstance(value, str) and not named:
                     target = self.resolve(value, scope, place)
                     pending.append((target.node, target.scope, 1, False))
@@ -230,13 +229,9 @@ _MAX_MEMBERS = 1_000
 """Most members of a value that is kept, such as an enumeration."""
 _MAX_BYTES: Mapping[str, int] = {"enum": 30_000, "required": 30_000}
 """Most bytes of a keyword's value; 2,000 of the others."""
-_INNER: Mapping[str, str] = {
-    **dict.fromkeys(("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"), "one"),
-    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties", "contentSchema"), "one"),
-    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), "list"),
-    **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), "named"),
-}
-"""Keywords whose values are schemas."""
+_OUTDATED = frozenset({"$defs", "definitions", "dependencies", "additionalItems"})
+_INNER = {name: kind for name, kind in SUBSCHEMAS.items() if name not in _OUTDATED}
+"""Keywords whose values are schemas, and kept."""
 _KEPT = re.compile(
     "type|title|description|format|default|const|enum|examples|required|deprecated|maximum|minimum|exclusiveM..imum|"
     "multipleOf|pattern|uniqueItems|(max|min)(Length|Items|Properties|Contains)|content(Encoding|MediaType)|"
