@@ -29,7 +29,7 @@ def upstream(target: Any, changed: Any = lambda kind: None, **options: Any) -> U
     host = Host(Scripted([]), policy=Policy(default="allow"))
     kept = options.pop("kept", None)
     terms = GatewayTerms(host=host, processes=Processes(8, 30.0), timeout=30.0, start_timeout=30.0, idle_timeout=None)
-    return Upstream("one", target, by_host(host), structs.replace(terms, **options), changed=changed, kept=kept)
+    return Upstream("one", target, by_host(host), structs.replace(terms, **options), changed, kept)
 
 
 def script(folder: Path, text: str) -> list[str]:

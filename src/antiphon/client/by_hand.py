@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from antiphon.client.link import ServerLink
 from antiphon.client.requests.request_calls import Calls
@@ -45,7 +45,7 @@ class ByHand:
 BY_HAND = ByHand()
 
 
-class Rounds:
+class Rounds(Struct, eq=False):
     """The calls of a client, one round at a time. Reached as ``client.rounds``.
 
     Each call returns the result or, if the server asks something first, a ``PendingRound`` with nothing answered;
@@ -53,12 +53,9 @@ class Rounds:
     returned. The calls raise what those of ``Client`` raise.
     """
 
-    def __init__(
-        self, link: ServerLink, tool_calls: ToolCalls, timeout: Callable[[float | UnsetType | None], float | None]
-    ) -> None:
-        self._link = link
-        self._tool_calls = tool_calls
-        self._timeout = timeout
+    _link: ServerLink
+    _tool_calls: ToolCalls
+    _timeout: Callable[[float | UnsetType | None], float | None]
 
     async def call_tool(
         self,

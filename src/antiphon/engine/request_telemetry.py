@@ -79,18 +79,15 @@ def make_watch(
     return ConnectionWatch(telemetry, channel, where, knows)
 
 
-class ConnectionWatch:
+class ConnectionWatch(Struct, eq=False):
     """Reports the requests on one connection."""
 
-    def __init__(
-        self, telemetry: Telemetry, channel: object, where: Attributes, knows: Callable[[str, str], bool] | None
-    ) -> None:
-        self._telemetry = telemetry
-        self._channel = channel
-        self._where = where
-        self._knows = knows
-        self._calls: set[Operation] = set()
-        """Our open calls; an ask without trace context belongs to the only one, if there is only one."""
+    _telemetry: Telemetry
+    _channel: object
+    _where: Attributes
+    _knows: Callable[[str, str], bool] | None
+    _calls: set[Operation] = set()
+    """Our open calls; an ask without trace context belongs to the only one, if there is only one."""
 
     # --- requests of the peer -----------------------------------------------------------------------------------
 

@@ -408,7 +408,7 @@ class PrincipalGroup:
         kept = lists.of(target, self._seen_by) if lists is not None else None
         answerers = self._answerers()
         answerers.open.clients = self.clients
-        one = Upstream(name, target, answerers, self.terms, changed=self._note_change, kept=kept)
+        one = Upstream(name, target, answerers, self.terms, self._note_change, kept)
         one.recall()
         return one
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, NoReturn
 from weakref import ReferenceType, WeakSet, ref
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from antiphon.client.client import Client
 from antiphon.errors import LocalProtocolError, MethodNotFound, MissingCapability, NotInRevision, PeerError, Rejected
@@ -114,19 +114,14 @@ class During(Struct, eq=False):
             self.turn.release()
 
 
-class Clients:
+class Clients(Struct, eq=False):
     """The connections of one group's clients, to which messages are sent that belong to no request."""
 
-    def __init__(
-        self,
-        send: Callable[[object, str, Received], bool] = lambda _client, _method, _params: False,
-        list_roots: Callable[[object], Awaitable[Received]] | None = None,
-    ) -> None:
-        self._send = send
-        self._list_roots = list_roots
-        self._connected: WeakSet[object] = WeakSet()
-        self._changed_roots: ReferenceType[object] | None = None
-        self._room: Bucket | None = None
+    _send: Callable[[object, str, Received], bool] = lambda _client, _method, _params: False
+    _list_roots: Callable[[object], Awaitable[Received]] | None = None
+    _connected: WeakSet[object] = field(default_factory=WeakSet)
+    _changed_roots: ReferenceType[object] | None = None
+    _room: Bucket | None = None
 
     def __contains__(self, client: object) -> bool:
         return client in self._connected

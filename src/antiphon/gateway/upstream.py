@@ -15,7 +15,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from antiphon import errors
 from antiphon.client.client import Client
@@ -127,64 +127,49 @@ class _Use:
             upstream.let_go()
 
 
-class Upstream:
-    """A server behind a gateway.
+class Upstream(Struct, eq=False, dict=True, weakref=True):
+    """A server behind a gateway."""
 
-    Args:
-        name: the configured name of the server.
-        target: as ``Client`` takes it.
-        answerers: answer what the server asks.
-        terms: how the server is run.
-        changed: called with the kind of list that has changed.
-        kept: keeps the offer of the server for the next gateway; by default it is not kept.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        target: Target,
-        answerers: Answerers,
-        terms: GatewayTerms,
-        *,
-        changed: Callable[[Kind], object],
-        kept: KeptOffer | None = None,
-    ) -> None:
-        self.name = name
-        self.target = target
-        self.offer = UpstreamOffer()
-        self.is_listed = False
-        """Whether ``offer`` is known, from the server or from an earlier gateway."""
-        self.was_late = False
-        """Whether it has failed or was late, in this gateway or an earlier one, so that no list waits for it."""
-        self.state: State = "stopped"
-        self.since = time.time()
-        """When it entered this state, in seconds since the epoch."""
-        self.error: str | None = None
-        """The reason of its last failure."""
-        self.failures = 0
-        """Number of failures in a row."""
-        self.process: int | None = None
-        """The id of its process on this machine; ``None`` without one."""
-        self.heard: deque[str] = deque(maxlen=MAX_HEARD)
-        """The last lines that it wrote to standard error."""
-        self.resting_since: float | None = None
-        """Since when nobody uses it, in the event loop's time; ``None`` while it is used or has no process."""
-        self.answerers = answerers
-        """Answer what the server asks."""
-        self._terms = terms
-        self.skills = HeldSkills()
-        """The entries of its skills, and those that were approved."""
-        self.logs = LogLevels()
-        """The log level that was set at the server."""
-        self._changed = changed
-        self._kept = kept
-        self._run: _Run | None = None
-        self._starting: asyncio.Task[Client] | None = None
-        self._leaving: set[asyncio.Task[None]] = set()
-        self._users = 0
-        self._rest: asyncio.TimerHandle | None = None
-        self._again_at = 0.0
-        self._is_closed = False
+    name: str
+    """The configured name."""
+    target: Target
+    answerers: Answerers
+    """Answer what the server asks."""
+    _terms: GatewayTerms
+    """How it is run."""
+    _changed: Callable[[Kind], object]
+    """Called with the kind of list that has changed."""
+    _kept: KeptOffer | None = None
+    """Keeps its offer for the next gateway; ``None`` to keep none."""
+    offer: UpstreamOffer = field(default_factory=UpstreamOffer)
+    is_listed: bool = False
+    """Whether ``offer`` is known, from the server or from an earlier gateway."""
+    was_late: bool = False
+    """Whether it has failed or was late, in this gateway or an earlier one, so that no list waits for it."""
+    state: State = "stopped"
+    since: float = field(default_factory=time.time)
+    """When it entered this state, in seconds since the epoch."""
+    error: str | None = None
+    """The reason of its last failure."""
+    failures: int = 0
+    """Number of failures in a row."""
+    process: int | None = None
+    """The id of its process on this machine; ``None`` without one."""
+    heard: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_HEARD))
+    """The last lines that it wrote to standard error."""
+    resting_since: float | None = None
+    """Since when nobody uses it, in the event loop's time; ``None`` while it is used or has no process."""
+    skills: HeldSkills = field(default_factory=HeldSkills)
+    """The entries of its skills, and those that were approved."""
+    logs: LogLevels = field(default_factory=LogLevels)
+    """The log level that was set at the server."""
+    _run: _Run | None = None
+    _starting: asyncio.Task[Client] | None = None
+    _leaving: set[asyncio.Task[None]] = set()
+    _users: int = 0
+    _rest: asyncio.TimerHandle | None = None
+    _again_at: float = 0.0
+    _is_closed: bool = False
 
     def use_for(self, request: ServerRequest) -> AbstractAsyncContextManager[Client]:
         """Use the server for a request of a client; it is started if it is not running.

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -84,6 +85,7 @@ class _SubscribedUris(Protocol):
     def restore(self, peer: Connection[ServerSession], uris: Collection[str]) -> None: ...
 
 
+@dataclass(eq=False)
 class Replicas:
     """The part of one server in its cluster.
 
@@ -91,32 +93,24 @@ class Replicas:
         process of a change.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        name: str,
-        seal: _Sealer,
-        subscriptions: _SubscribedUris,
-        *,
-        share: Callable[[bytes], None],
-        noticed: Callable[[str, str], None],
-    ) -> None:
-        self._cluster = cluster
-        self._name = name
-        self._seal = seal
-        self._subscriptions = subscriptions
-        self._share = share
-        self._noticed = noticed
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._untold: set[tuple[str, str]] = set()
-        """Notices that the event loop has not taken up yet; the same change is not added again meanwhile."""
-        self._waiting: dict[_Notice, None] = {}
-        """Notices to send to other replicas, each once, in order."""
-        self._telling: asyncio.Task[None] | None = None
-        self._made_key: bytes | None = None
-        """The key in the engine, if the server was given none."""
-        self._storing_key: asyncio.Task[None] | None = None
-        self.tallies = Tallies(cluster, name, seal.seal_bytes, seal.open_bytes, time.monotonic)
+    _cluster: Cluster
+    _name: str
+    _seal: _Sealer
+    _subscriptions: _SubscribedUris
+    _share: Callable[[bytes], None]
+    _noticed: Callable[[str, str], None]
+    _loop: asyncio.AbstractEventLoop | None = None
+    _untold: set[tuple[str, str]] = field(default_factory=set)
+    """Notices that the event loop has not taken up yet; the same change is not added again meanwhile."""
+    _waiting: dict[_Notice, None] = field(default_factory=dict)
+    """Notices to send to other replicas, each once, in order."""
+    _telling: asyncio.Task[None] | None = None
+    _made_key: bytes | None = None
+    """The key in the engine, if the server was given none."""
+    _storing_key: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self.tallies = Tallies(self._cluster, self._name, self._seal.seal_bytes, self._seal.open_bytes, time.monotonic)
         """What each replica counts and reports to the others."""
 
     @property

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
+from msgspec import Struct
 from sqlalchemy import Connection, func, select
 
 from antiphon.machine.asyncio_tasks import settle_future
@@ -38,22 +39,19 @@ _AGAIN, _AGAIN_AT_MOST = 1.0, 60.0
 _log = logging.getLogger("antiphon.host")
 
 
-class ChannelNotices:
+class ChannelNotices(Struct, eq=False):
     """The notices of one channel.
 
     ``options``: arguments with which the driver connects. ``say``: runs a statement over another connection.
     """
 
-    def __init__(
-        self, options: Mapping[str, Any], channel: str, say: Callable[[Callable[[Connection], None]], Awaitable[None]]
-    ) -> None:
-        self._options = options
-        self._channel = channel
-        self._say = say
-        self._driver: Any = None
-        self._closing = False
-        self.are_heard = False
-        """Whether notices arrive, as far as is known."""
+    _options: Mapping[str, Any]
+    _channel: str
+    _say: Callable[[Callable[[Connection], None]], Awaitable[None]]
+    _driver: Any = None
+    _closing: bool = False
+    are_heard: bool = False
+    """Whether notices arrive, as far as is known."""
 
     async def hear(self, told: Callable[[str | None], None]) -> None:
         """Call a function with each notice, until this is cancelled or closed.

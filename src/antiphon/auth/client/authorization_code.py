@@ -138,7 +138,7 @@ def code_in(answer: Mapping[str, str], expected: Expected, server: ServerMetadat
     return code
 
 
-class AuthorizationCode:
+class AuthorizationCode(Struct, eq=False):
     """Signs in with a browser. ``show`` shows a page to a person and returns the address of the redirect.
 
     ``check``: whether the authorization server has to announce PKCE in its metadata; one of 2025-03-26 may have none.
@@ -148,13 +148,10 @@ class AuthorizationCode:
     grant_type = "authorization_code"
     needs_person = True
 
-    def __init__(
-        self, show: Callable[[str], Awaitable[str]], redirect_uri: str, *, timeout: float, check: bool = True
-    ) -> None:
-        self._show = show
-        self._redirect_uri = redirect_uri
-        self._timeout = timeout
-        self._check = check
+    _show: Callable[[str], Awaitable[str]]
+    _redirect_uri: str
+    _timeout: float
+    _check: bool = True
 
     async def obtain(self, wanted: Wanted) -> TokenAnswer:
         """See ``Grant.obtain``."""

@@ -161,9 +161,7 @@ def _make_browser_grant(settings: OAuth, entered: _Entered, found: FoundServer) 
             raise Unauthorized("signing in failed: the browser is not redirected to this machine")
         return await entered.receiver.answer()
 
-    return AuthorizationCode(
-        show_sign_in, entered.redirect_uri or "", timeout=settings.timeout, check=found.is_described
-    )
+    return AuthorizationCode(show_sign_in, entered.redirect_uri or "", settings.timeout, found.is_described)
 
 
 def choose_registration(settings: OAuth, server: ServerMetadata) -> Choice:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
+from msgspec import Struct, field
 
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host.agent_run import offered_tools
@@ -70,26 +71,21 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the run had read by then; everything, if it is not known what the call that begins will read."""
 
 
-class RunRecord:
+class RunRecord(Struct, eq=False):
     """The entries of one run. Without an id nothing is stored, and nothing was."""
 
-    def __init__(
-        self,
-        store: Store,
-        run: str | None,
-        read_labels: Callable[[], SessionLabels | None],
-        restore_labels: Callable[[SessionLabels], None],
-    ) -> None:
-        self._store, self._run = store, run
-        self._read_labels, self._restore_labels = read_labels, restore_labels
-        self._count = 0
-        self._adding = asyncio.Lock()
-        self.began: dict[tuple[int, int], Mapping[str, Any]] = {}
-        """The arguments of the calls that may have been sent."""
-        self.ended: dict[tuple[int, int], ToolEnded] = {}
-        """The calls that have ended, in this order."""
-        self.answers: list[RunEntry] = []
-        """The answers of the model, one for each step, with the digests of the tools that they want."""
+    _store: Store
+    _run: str | None
+    _read_labels: Callable[[], SessionLabels | None]
+    _restore_labels: Callable[[SessionLabels], None]
+    _count: int = 0
+    _adding: asyncio.Lock = field(default_factory=asyncio.Lock)
+    began: dict[tuple[int, int], Mapping[str, Any]] = {}
+    """The arguments of the calls that may have been sent."""
+    ended: dict[tuple[int, int], ToolEnded] = {}
+    """The calls that have ended, in this order."""
+    answers: list[RunEntry] = []
+    """The answers of the model, one for each step, with the digests of the tools that they want."""
 
     @property
     def is_stored(self) -> bool:

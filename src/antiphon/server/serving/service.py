@@ -493,9 +493,7 @@ def _join_cluster(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
     from antiphon.server.calls.replayed_call import StoredCalls
 
     check_encryption("a server of several processes")
-    found = Replicas(
-        cluster, service.core.name, seal, service.subscriptions, share=service.share, noticed=service.noticed
-    )
+    found = Replicas(cluster, service.core.name, seal, service.subscriptions, service.share, service.noticed)
     service.on_notice = found.tell
     service.rounds.own_process = lambda: cluster.replica
     service.rounds.legacy_calls = StoredCalls(cluster, seal, _RECORDED_FOR)

@@ -74,20 +74,17 @@ def _list_wire_types(hint: Any) -> Iterator[type[Wire]]:
         yield from _list_wire_types(part)
 
 
-class Lowering:
+class Lowering(Struct, eq=False):
     """Converts messages to what one revision can carry.
 
     Members that only describe are left out. A value that needs no change is returned itself. ``RequestMeta`` in params
     is not changed, since only the session makes it.
     """
 
-    __slots__ = ("_conversions", "_differences", "_revision")
-
-    def __init__(self, revision: str, differences: Sequence[Difference]) -> None:
-        self._revision = revision
-        self._differences = differences
-        self._conversions: Mapping[type, Conversion | None] = {}
-        """Replaced as a whole, so that no thread sees a type without those in it."""
+    _revision: str
+    _differences: Sequence[Difference]
+    _conversions: Mapping[type, Conversion | None] = {}
+    """Replaced as a whole, so that no thread sees a type without those in it."""
 
     def convert(self, value: W) -> W:
         """Convert a value; ``NotInRevision`` if leaving something out would change the meaning."""
