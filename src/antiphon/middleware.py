@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any, cast
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.errors import InternalError, PeerError
 from antiphon.server.as_tools import PromptsAsTools, ResourcesAsTools
@@ -63,7 +63,7 @@ def _describe(request: ServerRequest) -> str:
     return request.method if subject is None else f"{request.method} {ascii(subject[:128])[1:-1]}"
 
 
-class TimingMiddleware:
+class TimingMiddleware(Struct, eq=False):
     """Log how long each request took. The time in which a person thinks counts, too.
 
     Args:
@@ -72,22 +72,21 @@ class TimingMiddleware:
         clock: returns seconds.
     """
 
-    def __init__(
-        self, logger: logging.Logger = log, log_level: int = logging.INFO, *, clock: Clock = time.perf_counter
-    ) -> None:
-        self._logger, self._level, self._clock = logger, log_level, clock
+    logger: logging.Logger = log
+    log_level: int = logging.INFO
+    clock: Clock = time.perf_counter
 
     async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
         """Log the time of a request."""
-        begun = self._clock()
+        begun = self.clock()
         try:
             return await call_next(request)
         finally:
-            taken = (self._clock() - begun) * 1000
-            self._logger.log(self._level, "%s took %.1f ms", _describe(request), taken)
+            taken = (self.clock() - begun) * 1000
+            self.logger.log(self.log_level, "%s took %.1f ms", _describe(request), taken)
 
 
-class LoggingMiddleware:
+class LoggingMiddleware(Struct, eq=False):
     """Log each request and how it ended, with what looks like a secret masked.
 
     Args:
@@ -97,28 +96,26 @@ class LoggingMiddleware:
         max_payload_length: most characters of each, 1,000 by default.
     """
 
-    def __init__(
-        self, logger: logging.Logger = log, log_level: int = logging.INFO, *, include_payloads: bool = False,
-        max_payload_length: int = 1_000,
-    ) -> None:  # fmt: skip
-        self._logger, self._level = logger, log_level
-        self._payloads, self._length = include_payloads, max_payload_length
+    logger: logging.Logger = log
+    log_level: int = logging.INFO
+    include_payloads: bool = False
+    max_payload_length: int = 1_000
 
     async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
         """Log a request and its end."""
         name = self._mask(_describe(request))
-        self._logger.log(self._level, "%s%s", name, self._render(request.params))
+        self.logger.log(self.log_level, "%s%s", name, self._render(request.params))
         try:
             result = await call_next(request)
         except Exception as error:
-            self._logger.warning("%s failed: %s", name, self._mask(f"{type(error).__name__}: {error}"))
+            self.logger.warning("%s failed: %s", name, self._mask(f"{type(error).__name__}: {error}"))
             raise
-        level = logging.WARNING if getattr(result, "is_error", False) else self._level
-        self._logger.log(level, "%s ended%s", name, self._render(result))
+        level = logging.WARNING if getattr(result, "is_error", False) else self.log_level
+        self.logger.log(level, "%s ended%s", name, self._render(result))
         return result
 
     def _render(self, value: object) -> str:
-        if not self._payloads:
+        if not self.include_payloads:
             return ""
         if getattr(value, "meta", None) is not None:
             # What it holds is about the connection, and would fill the line.
@@ -131,10 +128,10 @@ class LoggingMiddleware:
 
         # Masked before it is cut, so that no half of a secret is left at the end.
         masked = mask_text(text[:_MAX_LOGGED])
-        return masked if len(masked) <= self._length else f"{masked[: self._length]}..."
+        return masked if len(masked) <= self.max_payload_length else f"{masked[: self.max_payload_length]}..."
 
 
-class ErrorHandlingMiddleware:
+class ErrorHandlingMiddleware(Struct, eq=False):
     """Tell clients of failures by a number only, and log the rest under this number.
 
     The text of an exception that is no ``ToolError`` is never sent; this also hides what a ``ToolError`` says. Errors
@@ -145,10 +142,8 @@ class ErrorHandlingMiddleware:
         error_callback: called with each failure as well: its number, its method and its text; none by default.
     """
 
-    def __init__(
-        self, logger: logging.Logger = log, *, error_callback: Callable[[str, str, str], object] | None = None
-    ) -> None:
-        self._logger, self._callback = logger, error_callback
+    logger: logging.Logger = log
+    error_callback: Callable[[str, str, str], object] | None = None
 
     async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
         """Mask the failure of a request."""
@@ -168,9 +163,9 @@ class ErrorHandlingMiddleware:
 
     def _note(self, request: ServerRequest, text: str) -> str:
         number = secrets.token_hex(4)
-        self._logger.error("%s failed (error %s): %s", _describe(request), number, text)
-        if self._callback is not None:
-            self._callback(number, request.method, text)
+        self.logger.error("%s failed (error %s): %s", _describe(request), number, text)
+        if self.error_callback is not None:
+            self.error_callback(number, request.method, text)
         return f"It failed (error {number})."
 
 
@@ -204,7 +199,7 @@ class RateLimitingMiddleware:
         return await call_next(request)
 
 
-class ResponseLimitingMiddleware:
+class ResponseLimitingMiddleware(Struct, eq=False, kw_only=True):
     """Keep results of tools below a size: text is cut, other results become an error that says so.
 
     Args:
@@ -213,29 +208,27 @@ class ResponseLimitingMiddleware:
         tools: names of the tools that are limited; all by default.
     """
 
-    def __init__(
-        self, *, max_size: int = 1_000_000, truncation_suffix: str = "\n[... cut]",
-        tools: Collection[str] | None = None,
-    ) -> None:  # fmt: skip
-        self._max_size, self._suffix, self._tools = max_size, truncation_suffix, tools
+    max_size: int = 1_000_000
+    truncation_suffix: str = "\n[... cut]"
+    tools: Collection[str] | None = None
 
     async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
         """Cut a result that is too large."""
         result = await call_next(request)
-        is_limited = isinstance(result, CallToolResult) and (self._tools is None or request.params.name in self._tools)
-        if not is_limited or (size := len(encode_value(result))) <= self._max_size:
+        is_limited = isinstance(result, CallToolResult) and (self.tools is None or request.params.name in self.tools)
+        if not is_limited or (size := len(encode_value(result))) <= self.max_size:
             return result
         text = "\n".join(block.text for block in result.content if isinstance(block, TextContent))
         if result.structured_content is not None or not text:
-            return fail_tool(f"The result has {size} bytes, and at most {self._max_size} are sent. Ask for less.")
+            return fail_tool(f"The result has {size} bytes, and at most {self.max_size} are sent. Ask for less.")
         # In JSON a character takes up to six bytes, and the rest of the result some more.
-        room = max(self._max_size - _AROUND - len(encode_value(self._suffix)), 0)
+        room = max(self.max_size - _AROUND - len(encode_value(self.truncation_suffix)), 0)
         while (size := len(encode_value(text)) - 2) > room:
             text = text[: len(text) * room // size]
-        return structs.replace(result, content=[TextContent(text=text + self._suffix)])
+        return structs.replace(result, content=[TextContent(text=text + self.truncation_suffix)])
 
 
-class RetryMiddleware:
+class RetryMiddleware(Struct, eq=False, kw_only=True):
     """Try a request again if its handler raised an exception that may pass, such as ``ConnectionError``.
 
     A tool is called again only if its annotations say that it only reads or is idempotent, and if the client was not
@@ -249,31 +242,29 @@ class RetryMiddleware:
         sleep: waits for some seconds.
     """
 
-    def __init__(
-        self, *, max_retries: int = 3, base_delay: float = 1.0, max_delay: float = 60.0,
-        retry_exceptions: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:  # fmt: skip
-        self._retries, self._base, self._most = max_retries, base_delay, max_delay
-        self._exceptions, self._sleep = retry_exceptions, sleep
+    max_retries: int = 3
+    base_delay: float = 1.0
+    max_delay: float = 60.0
+    retry_exceptions: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 
     async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
         """Try a request until it succeeds."""
-        for attempt in range(self._retries):
+        for attempt in range(self.max_retries):
             try:
                 result = await call_next(request)
-            except self._exceptions:
+            except self.retry_exceptions:
                 if request.has_asked:
                     raise
             else:
                 if not self._may_repeat(request, result):
                     return result
-            await self._sleep(min(self._base * 2**attempt, self._most))
+            await self.sleep(min(self.base_delay * 2**attempt, self.max_delay))
         return await call_next(request)
 
     def _may_repeat(self, request: ServerRequest, result: Any) -> bool:
         failure = request.failure
-        if failure is None or not getattr(result, "is_error", False) or not issubclass(failure, self._exceptions):
+        if failure is None or not getattr(result, "is_error", False) or not issubclass(failure, self.retry_exceptions):
             return False
         tool = request.ctx.server.tools.get(request.params.name)
         return tool is not None and tool.repeats and not request.has_asked
