@@ -17,6 +17,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO
 
+TOOL_FOLDERS = frozenset({"node_modules", "venv", "env", "build", "dist", "target", "site-packages", "__pycache__"})
+"""Folders that tools fill, and nobody writes in."""
+
 _log = logging.getLogger("antiphon")
 _PRIVATE = 0o600
 # Opening a pipe waits for its other end. Windows has neither of these, but tells text from bytes.

@@ -7,6 +7,7 @@ extension for skills.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
@@ -56,9 +57,11 @@ def read_yaml(text: str, most: int, noun: str) -> dict[str, Any]:
         node = yaml.compose(text)
         if node is None or node.id != "mapping":
             raise ValueError(f"{noun} is not a mapping")
-        return cast("dict[str, Any]", _NodeConverter(most, noun).convert(node))
+        return cast("dict[str, Any]", _convert_node(node, noun, iter(range(most))))
     except YAMLError as error:
         raise ValueError(f"{noun} is not YAML: {' '.join(str(error).split())[:200]}") from None
+    except StopIteration:
+        raise ValueError(f"{noun} has more than {most:,} values") from None
     except RecursionError:
         raise ValueError(f"{noun} is nested too deep") from None
 
@@ -82,30 +85,21 @@ def encode_front_matter(data: bytes) -> bytes:
         return msgspec.json.encode((None, str(error)))
 
 
-class _NodeConverter:
-    """Converts the nodes of a document."""
-
-    def __init__(self, most: int, noun: str) -> None:
-        self._most = self._left = most
-        self._noun = noun
-
-    def convert(self, node: Any) -> object:
-        """Return the value of a node."""
-        self._left -= 1
-        if self._left < 0:
-            raise ValueError(f"{self._noun} has more than {self._most:,} values")
-        if node.id == "scalar":
-            return _convert_scalar(node, self._noun)
-        if node.tag not in (f"{_TAG}map", f"{_TAG}seq"):
-            raise ValueError(f"{self._noun} has a value of the unknown type {node.tag}")
-        if node.id == "sequence":
-            return [self.convert(each) for each in node.value]
-        read: dict[str, object] = {}
-        for key, value in node.value:
-            if key.id != "scalar" or key.value in read:
-                raise ValueError(f"{self._noun} has a key that is there already, or that is no text")
-            read[key.value] = self.convert(value)
-        return read
+def _convert_node(node: Any, noun: str, places: Iterator[int]) -> object:
+    """Return the value of a node. ``places``: as many as there may be values; ``StopIteration`` if there are more."""
+    next(places)
+    if node.id == "scalar":
+        return _convert_scalar(node, noun)
+    if node.tag not in (f"{_TAG}map", f"{_TAG}seq"):
+        raise ValueError(f"{noun} has a value of the unknown type {node.tag}")
+    if node.id == "sequence":
+        return [_convert_node(each, noun, places) for each in node.value]
+    read: dict[str, object] = {}
+    for key, value in node.value:
+        if key.id != "scalar" or key.value in read:
+            raise ValueError(f"{noun} has a key that is there already, or that is no text")
+        read[key.value] = _convert_node(value, noun, places)
+    return read
 
 
 def _convert_scalar(node: Any, noun: str) -> object:

@@ -26,6 +26,7 @@ from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import make_inert
 from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.files import TOOL_FOLDERS
 from antiphon.middleware import LoggingMiddleware
 from antiphon.server.serving import worker_link
 from antiphon.server.serving.network import open_sockets
@@ -41,7 +42,6 @@ _MAX_ENTRIES = 5_000
 """Most files and folders that are looked at: some 30 ms of each look."""
 _SUFFIXES = (".py", ".html", ".css", ".js", ".toml", ".yaml", ".yml")
 """Files that people write. Data, such as JSON and databases, is often written by the server itself."""
-_SKIPPED = frozenset({"node_modules", "venv", "env", "build", "dist", "target", "site-packages", "__pycache__"})
 _MAX_SEARCHED = 4_096
 """Most characters of an error that are searched for secrets."""
 
@@ -147,7 +147,7 @@ class FolderWatch:
         found: dict[Path, tuple[int, int]] = {}
         left = _MAX_ENTRIES
         for folder, folders, files in os.walk(self._folder):
-            folders[:] = [each for each in sorted(folders) if each not in _SKIPPED and not each.startswith(".")]
+            folders[:] = [each for each in sorted(folders) if each not in TOOL_FOLDERS and not each.startswith(".")]
             for each in [Path(folder, name) for name in files[:left] if name.endswith(_SUFFIXES)]:
                 with contextlib.suppress(OSError):
                     found[each] = each.lstat().st_mtime_ns, each.lstat().st_size

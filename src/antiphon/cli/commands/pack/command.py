@@ -22,12 +22,10 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.json_schema.validator import MismatchError, SchemaValidator
-from antiphon.machine.files import parse_toml, read_file, replace_file
+from antiphon.machine.files import TOOL_FOLDERS, parse_toml, read_file, replace_file
 
 _MAX_FILES, _MAX_BYTES = 2_000, 64 * 1024 * 1024
 """Most files of a bundle, and most bytes of them: a server with its data, without what it depends on."""
-_TOOLS = frozenset({"node_modules", "venv", "env", "build", "dist", "target", "site-packages", "__pycache__"})
-"""Folders that tools fill."""
 _SUFFIXES = (".pyc", ".pyo", ".mcpb", ".env", ".egg-info")
 _REPOSITORY = re.compile(r"(?P<url>https://(?P<source>github|gitlab)\.com/[\w.-]+(?:/[\w.-]+)+)")
 _FORMATS = {"directory": "filepath", "file": "filepath", "number": "number", "boolean": "boolean"}
@@ -79,7 +77,7 @@ def _read_files(folder: Path, exclude: Sequence[str]) -> Iterator[tuple[str, byt
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder)
         name = place.as_posix()
-        if any(part.startswith(".") or part in _TOOLS or part.endswith(_SUFFIXES) for part in place.parts):
+        if any(part.startswith(".") or part in TOOL_FOLDERS or part.endswith(_SUFFIXES) for part in place.parts):
             continue
         if any(fnmatchcase(name, each) or fnmatchcase(name, f"{each}/*") for each in exclude):
             continue
