@@ -10,6 +10,7 @@ from aiohttp import web
 
 from antiphon.channel import Frame
 from antiphon.transports.http.client.channel import HttpClientChannel
+from antiphon.transports.http.client.error_replies import Dial
 
 
 class Seen:
@@ -127,7 +128,7 @@ def legacy(rest=None, get=None):
 
 async def opened(site, **options):
     """A channel whose handshake is complete."""
-    channel = await HttpClientChannel.open(site.url, **options)
+    channel = await HttpClientChannel.open(Dial(url=site.url, **options))
     channel.send(ask(0, "initialize"))
     await receive(channel)
     await channel.send(tell("notifications/initialized"))

@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from antiphon.errors import ConfigError, ConnectionClosed
+from antiphon.transports.http.client.error_replies import Dial
 from antiphon.transports.sse.client import SseClientChannel
 from tests.support.web import ask, event, receive, serving, stream, tell
 
@@ -43,7 +44,7 @@ class Old:
 async def test_the_stream_names_where_to_post_and_brings_the_reply():
     """A relative address counts from the stream's; headers go with both."""
     async with serving(Old("messages?s=1")) as site:
-        channel = await SseClientChannel.open(site.url, headers={"X-Key": "k"})
+        channel = await SseClientChannel.open(Dial(url=site.url, headers={"X-Key": "k"}))
         channel.send(ask(1))
         assert (await receive(channel))[0] == {"jsonrpc": "2.0", "id": 1, "result": {}}
         await channel.send(tell("notifications/initialized"))
@@ -61,7 +62,7 @@ async def test_an_endpoint_of_another_origin_is_refused(endpoint):
     """Our messages and headers are meant for this server alone."""
     async with serving(Old(endpoint)) as site:
         with pytest.raises(ConnectionClosed, match="another origin"):
-            await SseClientChannel.open(site.url)
+            await SseClientChannel.open(Dial(url=site.url))
 
 
 @pytest.mark.parametrize("status", [404, 405, 200])
@@ -73,7 +74,7 @@ async def test_what_is_no_event_stream_is_said(status):
 
     async with serving(answers) as site:
         with pytest.raises(ConnectionClosed, match=f"HTTP {status}"):
-            await SseClientChannel.open(site.url)
+            await SseClientChannel.open(Dial(url=site.url))
 
 
 async def test_a_stream_that_ends_without_an_endpoint_is_said():
@@ -84,14 +85,14 @@ async def test_a_stream_that_ends_without_an_endpoint_is_said():
 
     async with serving(answers) as site:
         with pytest.raises(ConnectionClosed, match="without naming an endpoint"):
-            await SseClientChannel.open(site.url)
+            await SseClientChannel.open(Dial(url=site.url))
 
 
 async def test_the_end_of_the_stream_is_the_end_of_the_channel():
     """There is nothing to resume in that revision; what came before is received."""
     old = Old()
     async with serving(old) as site:
-        channel = await SseClientChannel.open(site.url)
+        channel = await SseClientChannel.open(Dial(url=site.url))
         await old.response.write(event({"last": 1}))
         old.end.set()
         assert await receive(channel) == [{"last": 1}]
@@ -106,7 +107,7 @@ async def test_a_stream_that_is_cut_is_the_end_of_the_channel():
     old = Old()
 
     async with serving(old) as site:
-        channel = await SseClientChannel.open(site.url)
+        channel = await SseClientChannel.open(Dial(url=site.url))
         await old.response.write(event({"first": 1}) + b'data: {"half":')
         assert await receive(channel) == [{"first": 1}]
         old.request.transport.abort()
@@ -119,7 +120,7 @@ async def test_an_event_that_never_ends_is_the_end_of_the_channel():
     """It is not held for ever; the reason says whose it was."""
     old = Old()
     async with serving(old) as site:
-        channel = await SseClientChannel.open(site.url, max_frame=1000)
+        channel = await SseClientChannel.open(Dial(url=site.url, max_frame=1000))
         await old.response.write(b"data: " + b"x" * 100_000)
         assert await channel.receive() == []
         assert site.url in str(channel.closed_error())
@@ -138,7 +139,7 @@ async def test_a_refused_post_is_the_reply_to_its_request(status, body, code):
         return web.Response(status=status, text=body)
 
     async with serving(Old(post=post)) as site:
-        channel = await SseClientChannel.open(site.url)
+        channel = await SseClientChannel.open(Dial(url=site.url))
         channel.send(ask(3))
         (reply,) = await receive(channel)
         assert (reply["id"], reply["error"]["code"]) == (3, code)
@@ -148,7 +149,7 @@ async def test_a_refused_post_is_the_reply_to_its_request(status, body, code):
 async def test_closing_from_anywhere_leaves_nothing():
     """Twice, while receiving."""
     async with serving(Old()) as site:
-        channel = await SseClientChannel.open(site.url)
+        channel = await SseClientChannel.open(Dial(url=site.url))
         receiving = asyncio.create_task(channel.receive())
         await asyncio.sleep(0)
         await asyncio.gather(channel.close(), channel.close())
@@ -159,4 +160,4 @@ async def test_closing_from_anywhere_leaves_nothing():
 async def test_an_address_that_is_none_is_refused():
     """As over Streamable HTTP."""
     with pytest.raises(ConfigError):
-        await SseClientChannel.open("ws://x/sse")
+        await SseClientChannel.open(Dial(url="ws://x/sse"))

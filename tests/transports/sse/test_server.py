@@ -10,6 +10,7 @@ import pytest
 
 from antiphon.channel import Frame
 from antiphon.errors import ConnectionClosed
+from antiphon.transports.http.client.error_replies import Dial
 from antiphon.transports.sse.client import SseClientChannel
 from antiphon.transports.sse.server import SseApp
 from tests.support.asgi import running
@@ -39,7 +40,7 @@ async def test_what_is_posted_is_answered_on_the_stream():
     """The client's messages arrive, and ours go back; the end of the stream ends the session."""
     echo = Echo()
     async with running(SseApp(echo)) as host:
-        channel = await SseClientChannel.open(f"http://{host}/sse", headers={"X-Key": "k"})
+        channel = await SseClientChannel.open(Dial(url=f"http://{host}/sse", headers={"X-Key": "k"}))
         channel.send(ask(1))
         assert (await receive(channel))[0]["id"] == 1
         await channel.close()
@@ -51,8 +52,8 @@ async def test_what_is_posted_is_answered_on_the_stream():
 async def test_clients_do_not_hear_each_other():
     """Each stream has its own address."""
     async with running(SseApp(Echo())) as host:
-        one = await SseClientChannel.open(f"http://{host}/sse")
-        two = await SseClientChannel.open(f"http://{host}/sse")
+        one = await SseClientChannel.open(Dial(url=f"http://{host}/sse"))
+        two = await SseClientChannel.open(Dial(url=f"http://{host}/sse"))
         one.send(ask(1))
         two.send(ask(2))
         assert ((await receive(one))[0]["id"], (await receive(two))[0]["id"]) == (1, 2)
@@ -68,7 +69,7 @@ async def test_mounted_the_endpoint_has_the_prefix():
         await app({**scope, "root_path": "/api"} if scope["type"] == "http" else scope, receive, send)
 
     async with running(mounted) as host:
-        channel = await SseClientChannel.open(f"http://{host}/api/sse")
+        channel = await SseClientChannel.open(Dial(url=f"http://{host}/api/sse"))
         channel.send(ask(1))
         assert (await receive(channel))[0]["id"] == 1
         await channel.close()
@@ -102,7 +103,7 @@ async def test_a_session_belongs_to_the_principal_that_opened_it():
     """Another one who knows its address has no use for it."""
     app = SseApp(Echo(), check_token=lambda token: token if token != "bad" else None)
     async with running(app) as host, aiohttp.ClientSession() as session:
-        channel = await SseClientChannel.open(f"http://{host}/sse", headers={"Authorization": "Bearer a"})
+        channel = await SseClientChannel.open(Dial(url=f"http://{host}/sse", headers={"Authorization": "Bearer a"}))
         address = channel._line.web.url
         for token, status in (("b", 404), ("bad", 401), ("a", 202)):
             headers = {**JSON, "Authorization": f"Bearer {token}"}
@@ -114,7 +115,7 @@ async def test_a_session_belongs_to_the_principal_that_opened_it():
 async def test_a_body_over_the_limit_is_refused():
     """413, before it is read."""
     async with running(SseApp(Echo(), max_body=100)) as host:
-        channel = await SseClientChannel.open(f"http://{host}/sse")
+        channel = await SseClientChannel.open(Dial(url=f"http://{host}/sse"))
         channel.send(ask(1, "x" * 200))
         (reply,) = await receive(channel)
         assert reply["id"] == 1
@@ -125,9 +126,9 @@ async def test_a_body_over_the_limit_is_refused():
 async def test_the_number_of_streams_is_bounded():
     """One more is told to come later."""
     async with running(SseApp(Echo(), max_sessions=1)) as host:
-        first = await SseClientChannel.open(f"http://{host}/sse")
+        first = await SseClientChannel.open(Dial(url=f"http://{host}/sse"))
         with pytest.raises(ConnectionClosed, match="503"):
-            await SseClientChannel.open(f"http://{host}/sse")
+            await SseClientChannel.open(Dial(url=f"http://{host}/sse"))
         await first.close()
 
 
@@ -148,7 +149,7 @@ async def test_the_end_of_serving_ends_the_stream():
         channel.send(Frame(b'"bye"'))
 
     async with running(SseApp(farewell)) as host:
-        channel = await SseClientChannel.open(f"http://{host}/sse")
+        channel = await SseClientChannel.open(Dial(url=f"http://{host}/sse"))
         assert await channel.receive() == [b'"bye"']
         assert await channel.receive() == []
         await channel.close()
@@ -161,7 +162,7 @@ async def test_a_failing_server_ends_the_stream(caplog):
         raise RuntimeError("secret")
 
     async with running(SseApp(fail)) as host:
-        channel = await SseClientChannel.open(f"http://{host}/sse")
+        channel = await SseClientChannel.open(Dial(url=f"http://{host}/sse"))
         assert await channel.receive() == []
         await channel.close()
     assert "secret" in caplog.text
@@ -172,11 +173,11 @@ async def test_ending_the_application_ends_its_streams():
     echo = Echo()
     app = SseApp(echo)
     async with running(app) as host:
-        channel = await SseClientChannel.open(f"http://{host}/sse")
+        channel = await SseClientChannel.open(Dial(url=f"http://{host}/sse"))
         await app.close()
         assert await channel.receive() == []
         with pytest.raises(ConnectionClosed, match="503"):
-            await SseClientChannel.open(f"http://{host}/sse")
+            await SseClientChannel.open(Dial(url=f"http://{host}/sse"))
         await channel.close()
     assert "this side" in echo.why
 
@@ -193,7 +194,7 @@ async def echoed(*posted: bytes) -> list[object]:
     """Post messages, each once the one before was taken; return what was passed on, without the last."""
     echo = Echo()
     async with running(SseApp(echo)) as host, aiohttp.ClientSession() as session:
-        channel = await SseClientChannel.open(f"http://{host}/sse")
+        channel = await SseClientChannel.open(Dial(url=f"http://{host}/sse"))
         for data in (*posted, ask("last").data):
             async with session.post(channel._line.web.url, headers=JSON, data=data) as response:
                 assert response.status == 202

@@ -10,6 +10,7 @@ from aiohttp import WSMsgType, web
 
 from antiphon.channel import Frame
 from antiphon.errors import ConfigError, ConnectionClosed
+from antiphon.transports.http.client.error_replies import Dial
 from antiphon.transports.websocket.client import WebSocketClientChannel
 from tests.support.web import ask, receive, serving
 
@@ -44,7 +45,7 @@ async def test_frames_travel_as_text_in_order():
     """The subprotocol is asked for, headers go along."""
     echo = Echo()
     async with serving(echo) as site:
-        channel = await WebSocketClientChannel.open(ws(site), headers={"X-Key": "k"})
+        channel = await WebSocketClientChannel.open(Dial(url=ws(site), headers={"X-Key": "k"}))
         for id in range(20):
             channel.send(ask(id))
         assert [each["id"] for each in await receive(channel, 20)] == list(range(20))
@@ -59,7 +60,7 @@ async def test_what_is_queued_goes_out_before_the_end():
     """Closing writes first."""
     echo = Echo()
     async with serving(echo) as site:
-        channel = await WebSocketClientChannel.open(ws(site))
+        channel = await WebSocketClientChannel.open(Dial(url=ws(site)))
         for id in range(5):
             channel.send(ask(id))
         await channel.close()
@@ -71,7 +72,7 @@ async def test_a_slow_peer_makes_the_sender_wait():
     """And lets it go on when it has read."""
     echo = Echo()
     async with serving(echo) as site:
-        channel = await WebSocketClientChannel.open(ws(site))
+        channel = await WebSocketClientChannel.open(Dial(url=ws(site)))
         assert channel.send(Frame(b'"x"')) is None
         wait = channel.send(Frame(b'"' + b"y" * 300_000 + b'"'))
         assert wait is not None
@@ -83,7 +84,7 @@ async def test_a_slow_peer_makes_the_sender_wait():
 async def test_the_end_is_said():
     """With its code; sending after it is silent."""
     async with serving(Echo()) as site:
-        channel = await WebSocketClientChannel.open(ws(site))
+        channel = await WebSocketClientChannel.open(Dial(url=ws(site)))
         channel.send(Frame(b'"close"'))
         assert await channel.receive() == []
         assert "1001" in str(channel.closed_error())
@@ -102,7 +103,7 @@ async def test_a_connection_that_is_cut_is_the_end():
         return socket
 
     async with serving(answers) as site:
-        channel = await WebSocketClientChannel.open(ws(site))
+        channel = await WebSocketClientChannel.open(Dial(url=ws(site)))
         channel.send(ask(1))
         assert await channel.receive() == []
         assert ws(site) in str(channel.closed_error())
@@ -112,7 +113,7 @@ async def test_a_connection_that_is_cut_is_the_end():
 async def test_a_message_over_the_limit_ends_the_channel():
     """It cannot be skipped: the socket is closed."""
     async with serving(Echo()) as site:
-        channel = await WebSocketClientChannel.open(ws(site), max_frame=1000)
+        channel = await WebSocketClientChannel.open(Dial(url=ws(site), max_frame=1000))
         channel.send(Frame(b'"' + b"y" * 2000 + b'"'))
         assert await channel.receive() == []
         assert "larger than the limit" in str(channel.closed_error())
@@ -127,7 +128,7 @@ async def test_a_server_without_websocket_is_said():
 
     async with serving(answers) as site:
         with pytest.raises(ConnectionClosed, match="404"):
-            await WebSocketClientChannel.open(ws(site))
+            await WebSocketClientChannel.open(Dial(url=ws(site)))
 
 
 async def test_a_redirect_to_another_origin_is_not_followed():
@@ -138,7 +139,7 @@ async def test_a_redirect_to_another_origin_is_not_followed():
 
     async with serving(answers) as site:
         with pytest.raises(ConnectionClosed, match="another origin"):
-            await WebSocketClientChannel.open(ws(site))
+            await WebSocketClientChannel.open(Dial(url=ws(site)))
 
 
 async def test_an_unreachable_server_is_said():
@@ -146,20 +147,20 @@ async def test_an_unreachable_server_is_said():
     async with serving(None) as site:
         pass
     with pytest.raises(ConnectionClosed, match="cannot open a WebSocket"):
-        await WebSocketClientChannel.open(ws(site))
+        await WebSocketClientChannel.open(Dial(url=ws(site)))
 
 
 @pytest.mark.parametrize(("url", "headers"), [("http://x", {}), ("ws://x", {"a b": "c"})])
 async def test_what_cannot_be_used_is_refused(url, headers):
     """Before anything is opened."""
     with pytest.raises(ConfigError):
-        await WebSocketClientChannel.open(url, headers=headers)
+        await WebSocketClientChannel.open(Dial(url=url, headers=headers))
 
 
 async def test_closing_twice_ends_receiving():
     """From any task."""
     async with serving(Echo()) as site:
-        channel = await WebSocketClientChannel.open(ws(site))
+        channel = await WebSocketClientChannel.open(Dial(url=ws(site)))
         receiving = asyncio.create_task(channel.receive())
         await asyncio.sleep(0)
         await asyncio.gather(channel.close(), channel.close())

@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.channel import Frame, Oversized
 from antiphon.errors import ConnectionClosed, Unauthorized
+from antiphon.transports.http.client.error_replies import Dial
 from antiphon.transports.websocket.client import WebSocketClientChannel
 from antiphon.transports.websocket.server import WebSocketApp
 from tests.support.asgi import running
@@ -35,7 +36,7 @@ async def test_frames_travel_both_ways_in_order():
     """And the headers of the handshake are known."""
     echo = Echo()
     async with running(WebSocketApp(echo)) as host:
-        channel = await WebSocketClientChannel.open(f"ws://{host}/ws", headers={"X-Key": "k"})
+        channel = await WebSocketClientChannel.open(Dial(url=f"ws://{host}/ws", headers={"X-Key": "k"}))
         sent = [b'"%d"' % n for n in range(50)]
         for data in sent:
             channel.send(Frame(data))
@@ -53,7 +54,7 @@ async def test_frames_travel_both_ways_in_order():
 async def test_a_frame_over_the_limit_is_reported_and_the_next_is_fine():
     """The session goes on."""
     async with running(WebSocketApp(Echo(), max_frame=10)) as host:
-        channel = await WebSocketClientChannel.open(f"ws://{host}/ws")
+        channel = await WebSocketClientChannel.open(Dial(url=f"ws://{host}/ws"))
         channel.send(Frame(b'"longer than that"'))
         channel.send(Frame(b'"short"'))
         got = []
@@ -80,7 +81,7 @@ async def test_whoever_may_not_come_in_meets_no_handler(path, headers, status):
     app = WebSocketApp(echo, check_token=lambda token: "me" if token == "t" else None)
     async with running(app) as host:
         with pytest.raises(Unauthorized if status == "401" else ConnectionClosed, match=status):
-            await WebSocketClientChannel.open(f"ws://{host}{path}", headers={**headers, **right})
+            await WebSocketClientChannel.open(Dial(url=f"ws://{host}{path}", headers={**headers, **right}))
     assert echo.met == []
 
 
@@ -88,7 +89,7 @@ async def test_a_token_gives_the_principal():
     """As its hook says."""
     echo = Echo()
     async with running(WebSocketApp(echo, check_token=lambda token: f"user of {token}")) as host:
-        channel = await WebSocketClientChannel.open(f"ws://{host}/ws", headers={"Authorization": "Bearer t"})
+        channel = await WebSocketClientChannel.open(Dial(url=f"ws://{host}/ws", headers={"Authorization": "Bearer t"}))
         await channel.close()
         await echo.ended.wait()
     assert echo.met[0][0].principal == "user of t"
@@ -121,9 +122,9 @@ async def test_the_number_of_sockets_is_bounded():
     """One more is refused; when one leaves, there is room."""
     echo = Echo()
     async with running(WebSocketApp(echo, max_open=1)) as host:
-        first = await WebSocketClientChannel.open(f"ws://{host}/ws")
+        first = await WebSocketClientChannel.open(Dial(url=f"ws://{host}/ws"))
         with pytest.raises(ConnectionClosed, match="403"):
-            await WebSocketClientChannel.open(f"ws://{host}/ws")
+            await WebSocketClientChannel.open(Dial(url=f"ws://{host}/ws"))
         await first.close()
         await echo.ended.wait()
 
@@ -135,7 +136,7 @@ async def test_closing_says_goodbye_after_the_last_frame():
         channel.send(Frame(b'"bye"'))
 
     async with running(WebSocketApp(farewell)) as host:
-        channel = await WebSocketClientChannel.open(f"ws://{host}/ws")
+        channel = await WebSocketClientChannel.open(Dial(url=f"ws://{host}/ws"))
         assert await channel.receive() == [b'"bye"']
         assert await channel.receive() == []
         assert "1001" in str(channel.closed_error())
@@ -149,7 +150,7 @@ async def test_a_failing_server_closes_the_socket(caplog):
         raise RuntimeError("secret")
 
     async with running(WebSocketApp(fail)) as host:
-        channel = await WebSocketClientChannel.open(f"ws://{host}/ws")
+        channel = await WebSocketClientChannel.open(Dial(url=f"ws://{host}/ws"))
         assert await channel.receive() == []
         assert "secret" not in str(channel.closed_error())
         await channel.close()
@@ -161,12 +162,12 @@ async def test_ending_the_application_ends_its_sockets():
     echo = Echo()
     app = WebSocketApp(echo)
     async with running(app) as host:
-        channel = await WebSocketClientChannel.open(f"ws://{host}/ws")
+        channel = await WebSocketClientChannel.open(Dial(url=f"ws://{host}/ws"))
         channel.send(Frame(b"1"))
         await channel.receive()
         await app.close()
         assert await channel.receive() == []
         with pytest.raises(ConnectionClosed):
-            await WebSocketClientChannel.open(f"ws://{host}/ws")
+            await WebSocketClientChannel.open(Dial(url=f"ws://{host}/ws"))
         await channel.close()
     assert "this side" in echo.why

@@ -21,7 +21,7 @@ from antiphon.auth.client.oauth import Auth
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError, PeerError
 from antiphon.identity import command_of, launch_of
-from antiphon.transports.http.client.error_replies import Credentials, Pause
+from antiphon.transports.http.client.error_replies import Dial, Pause
 from antiphon.wire.origin import MEMORY, Equipment, Launch
 
 
@@ -49,17 +49,11 @@ class Command(Struct, frozen=True, kw_only=True):
     """Whether it may get our whole environment where that is passed on."""
 
 
-class Address(Struct, frozen=True, kw_only=True):
+class Address(Dial, frozen=True, kw_only=True):
     """A server on the network."""
 
-    url: str
-    headers: Mapping[str, str] | None = None
     start_timeout: float | None = None
     """Seconds that a gateway lets it take to open a session."""
-    ssl: tls.SSLContext | bool = True
-    proxy: str | None = None
-    access: Credentials | None = None
-    """Lets requests in."""
 
 
 _SCHEMES = ("http", "https", "ws", "wss")
@@ -235,15 +229,7 @@ async def _dial_address(where: Address, *, oldest: bool, pause: Pause) -> Channe
         from antiphon.transports.sse.client import SseClientChannel as Kind
     else:
         from antiphon.transports.http.client.channel import HttpClientChannel as Kind
-    return await Kind.open(
-        where.url,
-        headers=where.headers,
-        ssl=where.ssl,
-        proxy=where.proxy,
-        trust_env=True,
-        access=where.access,
-        pause=pause,
-    )
+    return await Kind.open(structs.replace(where, trust_env=True, pause=pause))
 
 
 def speaks_oldest(where: Serves | Command | Address) -> Callable[[PeerError], bool]:

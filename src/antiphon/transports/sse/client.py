@@ -7,18 +7,17 @@ the stream and the address that it names. ``http.client`` posts the messages.
 from __future__ import annotations
 
 import asyncio
-import ssl as tls
-from collections.abc import Awaitable, Mapping
-from contextlib import aclosing, nullcontext
+from collections.abc import Awaitable
+from contextlib import aclosing
 
 from aiohttp import ClientResponse
 from yarl import URL
 
-from antiphon.channel import MAX_FRAME, Frame
+from antiphon.channel import Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.machine.asyncio_tasks import both_stopped, end_tasks
 from antiphon.transports.http.client import http_request, post
-from antiphon.transports.http.client.error_replies import REFUSING, Credentials, HttpFailure, Pause
+from antiphon.transports.http.client.error_replies import REFUSING, Dial, HttpFailure
 from antiphon.transports.http.client.message import OutgoingMessage, look_at, read_refusal
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.wire.envelope import RequestId
@@ -45,32 +44,21 @@ class SseClientChannel(ClosedOnce, Receiving):
         self._reason = ""
 
     @classmethod
-    async def open(
-        cls,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        ssl: tls.SSLContext | bool = True,
-        proxy: str | None = None,
-        trust_env: bool = False,
-        max_frame: int = MAX_FRAME,
-        access: Credentials | None = None,
-        pause: Pause = nullcontext,
-    ) -> SseClientChannel:
-        """Open the stream and wait for the address to post to. See ``HttpClientChannel.open`` for the arguments.
+    async def open(cls, to: Dial) -> SseClientChannel:
+        """Open the stream and wait for the address to post to.
 
         Raises:
             ConfigError: the address or a header cannot be used.
             ConnectionClosed: there is no such stream; the message says what the server sent instead.
             PeerError: the server let nobody in (401, 403), as for a request.
         """
-        target, sent = http_request.check_url(url), http_request.check_headers(headers or {})
-        if trust_env:
+        target, proxy, sent = http_request.check_url(to.url), to.proxy, http_request.check_headers(to.headers or {})
+        if to.trust_env:
             target, proxy = await post.find_surroundings(target, proxy)
-        session = http_request.new_session(ssl=ssl, proxy=proxy, access=access)
+        session = http_request.new_session(ssl=to.ssl, proxy=proxy, access=to.access)
         limit = asyncio.timeout(_ENDPOINT_TIMEOUT)
-        opening = http_request.Web(target, session, sent, access=access, pause=lambda: both_stopped(pause, limit))
-        channel = cls(opening, max_frame)
+        opening = http_request.Web(target, session, sent, access=to.access, pause=lambda: both_stopped(to.pause, limit))
+        channel = cls(opening, to.max_frame)
         try:
             async with limit:
                 endpoint = await channel._find_endpoint(opening)
@@ -82,7 +70,7 @@ class SseClientChannel(ClosedOnce, Receiving):
             if isinstance(error, HttpFailure):
                 raise error.ended() from None
             raise
-        channel._line.web = http_request.Web(endpoint, session, sent, access=access, pause=pause)
+        channel._line.web = http_request.Web(endpoint, session, sent, access=to.access, pause=to.pause)
         return channel
 
     async def _find_endpoint(self, web: http_request.Web) -> URL:

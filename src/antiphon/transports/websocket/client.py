@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl as tls
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext
 from http import HTTPStatus
 from typing import Any, Literal
 
 import aiohttp
 from yarl import URL
 
-from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, Unauthorized
 from antiphon.machine.asyncio_tasks import both_stopped, end_tasks
 from antiphon.transports.http.client import error_replies, http_request
@@ -53,31 +50,20 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
         self._writing = loop.create_task(self._write())
 
     @classmethod
-    async def open(
-        cls,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        ssl: tls.SSLContext | bool = True,
-        proxy: str | None = None,
-        trust_env: bool = False,
-        max_frame: int = MAX_FRAME,
-        access: error_replies.Credentials | None = None,
-        pause: error_replies.Pause = nullcontext,
-    ) -> WebSocketClientChannel:
-        """Connect to a WebSocket server (ws or wss). See ``HttpClientChannel.open`` for the arguments.
+    async def open(cls, to: error_replies.Dial) -> WebSocketClientChannel:
+        """Connect to a WebSocket server (ws or wss).
 
         Raises:
             ConfigError: the address or a header cannot be used.
             ConnectionClosed: the server cannot be reached, or does not speak WebSocket there.
             PeerError: the server wants a login or more scopes (401, 403), as for a request.
         """
-        target = http_request.check_url(url, ("ws", "wss"))
-        sent = http_request.check_headers(headers or {})
+        target = http_request.check_url(to.url, ("ws", "wss"))
+        sent = http_request.check_headers(to.headers or {})
         session = http_request.new_session(
-            ssl=ssl, proxy=proxy, trust_env=trust_env, middlewares=(_staying_at(target),), access=access
+            ssl=to.ssl, proxy=to.proxy, trust_env=to.trust_env, middlewares=(_staying_at(target),), access=to.access
         )
-        entry = None if access is None else access.begin()
+        entry = None if to.access is None else to.access.begin()
 
         async def connect() -> aiohttp.ClientWebSocketResponse[Literal[False]]:
             more: Mapping[str, str] = {} if entry is None else await entry.headers("GET", str(target.with_user(None)))
@@ -85,7 +71,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
                 target if entry is None else target.with_user(None),
                 protocols=(SUBPROTOCOL,),
                 headers={**sent, **more},
-                max_msg_size=max_frame,
+                max_msg_size=to.max_frame,
                 heartbeat=_HEARTBEAT,
                 decode_text=False,
             )
@@ -93,7 +79,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
         try:
             async with asyncio.timeout(http_request.CONNECT_TIMEOUT) as limit:
                 socket = await _let_in(
-                    http_request.show_address(target), connect, entry, lambda: both_stopped(pause, limit)
+                    http_request.show_address(target), connect, entry, lambda: both_stopped(to.pause, limit)
                 )
         except BaseException as error:
             await session.close()

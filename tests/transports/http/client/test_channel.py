@@ -9,7 +9,7 @@ from aiohttp import web
 
 from antiphon.errors import ConfigError, ConnectionClosed
 from antiphon.transports.http.client.channel import HttpClientChannel
-from antiphon.transports.http.client.error_replies import BROKEN, SessionGone
+from antiphon.transports.http.client.error_replies import BROKEN, Dial, SessionGone
 from tests.support.web import ask, event, legacy, opened, receive, result, serving, stream, tell
 
 MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -40,7 +40,7 @@ async def test_without_a_session_nothing_is_deleted():
         )
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(ask(0, "initialize"))
         await receive(channel)
         await channel.close()
@@ -54,7 +54,7 @@ async def test_a_session_id_that_is_none_is_refused():
         return result(0, {}, **{"Mcp-Session-Id": "x y"})
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(ask(0, "initialize"))
         (reply,) = await receive(channel)
         assert "session id" in reply["error"]["message"]
@@ -225,7 +225,7 @@ async def test_a_modern_cancel_closes_the_stream_and_says_nothing():
         return response
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(ask(1, "tools/call", name="x", _meta=MODERN))
         await receive(channel)
         channel.send(tell("notifications/cancelled", requestId=1))
@@ -291,7 +291,7 @@ async def test_modern_requests_open_no_listening_stream():
         return result(seen.body["id"], {}, **{"Mcp-Session-Id": "x"})
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(ask(1, "server/discover", _meta=MODERN))
         await receive(channel)
         channel.send(ask(2, "tools/list", _meta=MODERN))
@@ -311,7 +311,7 @@ async def test_a_handshake_after_a_failed_probe_is_plain():
         return await base(request, seen)
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(ask(1, "server/discover", _meta=MODERN))
         assert (await receive(channel))[0]["error"]["code"] == 400
         channel.send(ask(2, "initialize"))
@@ -369,7 +369,7 @@ async def test_the_users_headers_go_with_every_request():
 async def test_an_address_that_is_none_is_refused(url):
     """Before anything is opened, and without showing it."""
     with pytest.raises(ConfigError, match="http or https") as refused:
-        await HttpClientChannel.open(url)
+        await HttpClientChannel.open(Dial(url=url))
     assert "secret" not in str(refused.value)
 
 
@@ -377,7 +377,7 @@ async def test_an_address_that_is_none_is_refused(url):
 async def test_a_header_that_cannot_be_sent_is_refused(header):
     """Its value is not shown: it may be a key."""
     with pytest.raises(ConfigError, match="header"):
-        await HttpClientChannel.open("http://localhost/mcp", headers=header)
+        await HttpClientChannel.open(Dial(url="http://localhost/mcp", headers=header))
 
 
 async def test_what_comes_unasked_arrives_on_the_listening_stream():

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from antiphon.errors import ConfigError, Unauthorized
 from antiphon.transports.http.client.channel import HttpClientChannel
-from antiphon.transports.http.client.error_replies import UNUSABLE
+from antiphon.transports.http.client.error_replies import UNUSABLE, Dial
 from tests.support.web import ask, event, receive, result, serving, stream, tell
 
 
@@ -69,7 +69,7 @@ async def one(until, access, frame=None, pause=None):
     """Send one request."""
     async with serving(refusing(until)) as site:
         options = {} if pause is None else {"pause": pause}
-        channel = await HttpClientChannel.open(site.url, access=access, **options)
+        channel = await HttpClientChannel.open(Dial(url=site.url, access=access, **options))
         try:
             channel.send(frame or ask(1))
             (reply,) = await receive(channel)
@@ -152,7 +152,7 @@ async def test_a_notification_asks_nobody_to_sign_in():
     """Nobody waits for it: the next request will ask."""
     access = Access(refusals=1)
     async with serving(refusing(2)) as site:
-        channel = await HttpClientChannel.open(site.url, access=access)
+        channel = await HttpClientChannel.open(Dial(url=site.url, access=access))
         channel.send(tell("notifications/cancelled", requestId=5, reason="x"))
         await site.until(lambda seen: seen.headers["Authorization"] == "Bearer 2")
         await channel.close()
@@ -171,7 +171,7 @@ async def test_the_rest_of_a_broken_stream_asks_to_sign_in():
         return await stream(request, event({"jsonrpc": "2.0", "id": 1, "result": {}}))
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url, access=access)
+        channel = await HttpClientChannel.open(Dial(url=site.url, access=access))
         channel.send(ask(1))
         (reply,) = await receive(channel)
         await channel.close()
@@ -188,7 +188,7 @@ async def test_headers_are_made_for_the_address_a_redirect_leads_to():
         return result(seen.body["id"])
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url, access=Access())
+        channel = await HttpClientChannel.open(Dial(url=site.url, access=Access()))
         channel.send(ask(1))
         await receive(channel)
         await channel.close()

@@ -19,7 +19,7 @@ from yarl import URL
 
 from antiphon.transports.http.client import http_request as open_files
 from antiphon.transports.http.client.channel import HttpClientChannel
-from antiphon.transports.http.client.error_replies import UNREACHABLE, UNUSABLE
+from antiphon.transports.http.client.error_replies import UNREACHABLE, UNUSABLE, Dial
 from antiphon.transports.http.client.http_request import (
     MAX_AT_ONCE,
     Places,
@@ -34,7 +34,7 @@ from tests.support.web import ask, receive, result, serving
 
 async def reply_from(url, **options):
     """Send one request and return the reply."""
-    channel = await HttpClientChannel.open(url, **options)
+    channel = await HttpClientChannel.open(Dial(url=url, **options))
     try:
         channel.send(ask(1))
         (reply,) = await receive(channel)
@@ -53,7 +53,7 @@ async def test_a_redirect_within_the_origin_is_followed_once(status):
         return result(seen.body["id"])
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         for id in (1, 2):
             channel.send(ask(id))
             assert (await receive(channel))[0]["id"] == id
@@ -118,7 +118,7 @@ async def test_cookies_are_not_kept():
         return result(1, {"cookie": seen.headers.get("Cookie")}, **{"Set-Cookie": "a=b"})
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url.replace("127.0.0.1", "localhost"))
+        channel = await HttpClientChannel.open(Dial(url=site.url.replace("127.0.0.1", "localhost")))
         for _ in range(2):
             channel.send(ask(1))
             assert (await receive(channel))[0]["result"]["cookie"] is None

@@ -11,7 +11,7 @@ from yarl import URL
 
 from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.transports.http.client.channel import HttpClientChannel
-from antiphon.transports.http.client.error_replies import HttpFailure, SessionGone
+from antiphon.transports.http.client.error_replies import Dial, HttpFailure, SessionGone
 from antiphon.transports.http.client.http_request import Web
 from antiphon.transports.http.client.message import OutgoingMessage
 from antiphon.transports.http.client.post import ClientLine, find_surroundings
@@ -150,7 +150,7 @@ async def test_a_channel_looks_once(monkeypatch):
 
     async with serving(answers) as site:
         monkeypatch.setenv("http_proxy", str(URL(site.url).origin()))
-        channel = await HttpClientChannel.open("http://nowhere.invalid/mcp", trust_env=True)
+        channel = await HttpClientChannel.open(Dial(url="http://nowhere.invalid/mcp", trust_env=True))
         monkeypatch.delenv("http_proxy")
         for _ in range(2):
             channel.send(ask(1))
@@ -166,7 +166,7 @@ async def test_a_header_wins_over_netrc(tmp_path):
         return result(1, {"was": seen.headers.get("Authorization")})
 
     async def told(**options):
-        channel = await HttpClientChannel.open(site.url, trust_env=True, **options)
+        channel = await HttpClientChannel.open(Dial(url=site.url, trust_env=True, **options))
         channel.send(ask(1))
         reply = (await receive(channel))[0]["result"]["was"]
         await channel.close()
@@ -187,7 +187,7 @@ async def test_an_answer_is_posted_again_when_the_connection_breaks():
         return web.Response(status=202)
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(type(ask(1))(b'{"jsonrpc":"2.0","id":3,"result":{}}'))
         await site.until(lambda _: len(site.seen) == 2)
         await channel.close()
@@ -203,7 +203,7 @@ async def test_an_answer_is_posted_again_when_its_server_dies(status):
         return web.Response(status=status if next(tries) == 0 else 202)
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(type(ask(1))(b'{"jsonrpc":"2.0","id":3,"result":{}}'))
         await site.until(lambda _: len(site.seen) == 2)
         await channel.close()
@@ -219,7 +219,7 @@ async def test_many_messages_without_a_reply_make_the_sender_wait():
         return web.Response(status=202)
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         waits = [channel.send(tell("n")) for _ in range(70)]
         assert waits[0] is None
         assert waits[-1] is not None
@@ -235,7 +235,7 @@ async def test_a_refused_notification_is_logged(caplog):
         return web.Response(status=500, text="broken")
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         with caplog.at_level(logging.WARNING):
             channel.send(tell("notifications/progress"))
             await channel.close()
@@ -269,7 +269,7 @@ async def test_notifications_make_no_frame():
         return web.json_response({"jsonrpc": "2.0", "method": "odd"})
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         await asyncio.sleep(0)
         channel.send(tell("notifications/progress"))
         await site.until(lambda seen: "id" not in seen.body)

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from antiphon import Client, ConnectionClosed, PeerError, Unauthorized
-from antiphon.transports.http.client.error_replies import http_status
+from antiphon.transports.http.client.error_replies import Dial, http_status
 from antiphon.transports.http.client.message import (
     OutgoingMessage,
     RefusedRequest,
@@ -151,7 +151,7 @@ async def test_the_oldest_transport_says_the_same():
 
     async with serving(answers) as site:
         with pytest.raises(Unauthorized, match=r"HTTP 401 Unauthorized: who are you\?.*Authorization"):
-            await SseClientChannel.open(site.url)
+            await SseClientChannel.open(Dial(url=site.url))
 
 
 @pytest.mark.parametrize(("status", "error"), [(401, Unauthorized), (403, ConnectionClosed)])

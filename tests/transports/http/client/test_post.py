@@ -14,6 +14,7 @@ from antiphon.transports.http.client.channel import HttpClientChannel
 from antiphon.transports.http.client.error_replies import (
     BROKEN,
     UNUSABLE,
+    Dial,
     has_session_gone,
     http_status,
     is_broken,
@@ -35,7 +36,7 @@ def modern(id, method="tools/list", **params):
 async def one_reply(answers, frame=None, param_headers=None, **options):
     """Send one request to a server that answers so, and return the reply."""
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url, **options)
+        channel = await HttpClientChannel.open(Dial(url=site.url, **options))
         channel.param_headers = param_headers
         try:
             channel.send(frame or ask(7))
@@ -74,7 +75,7 @@ async def test_an_event_stream_brings_messages_and_then_the_reply():
         )
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(ask(7))
         assert await receive(channel, 2) == [note, done]
         await channel.close()
@@ -103,7 +104,7 @@ async def test_half_a_reply_at_the_end_of_a_stream_is_none():
         return await stream(request, first, event(done, id="2")[:-5])
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(ask(7))
         assert (await receive(channel, 2))[1] == done
         await channel.close()
@@ -120,7 +121,7 @@ async def test_requests_at_once_do_not_wait_for_each_other():
         return result(seen.body["id"])
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(ask(1))
         channel.send(ask(2))
         assert (await receive(channel))[0]["id"] == 2
@@ -139,7 +140,7 @@ async def test_one_connection_serves_calls_that_follow_each_other(streamed):
         return result(seen.body["id"])
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         for id in range(5):
             channel.send(ask(id))
             await receive(channel)
@@ -168,7 +169,9 @@ async def test_a_refusal_without_one_says_status_address_and_first_line(status):
         return web.Response(status=status, text="sorry \x1b[2Jnot today\nTraceback ...")
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url.replace("http://", "http://me:secret@") + "?key=hidden")
+        channel = await HttpClientChannel.open(
+            Dial(url=site.url.replace("http://", "http://me:secret@") + "?key=hidden")
+        )
         channel.send(ask(7))
         (reply,) = await receive(channel)
         await channel.close()
@@ -258,7 +261,7 @@ async def test_an_unreachable_server_was_sent_nothing():
     """No connection: the request may be repeated by anybody."""
     async with serving(None) as site:
         pass
-    channel = await HttpClientChannel.open(site.url)
+    channel = await HttpClientChannel.open(Dial(url=site.url))
     channel.send(ask(7))
     (reply,) = await receive(channel)
     await channel.close()
@@ -288,7 +291,7 @@ async def test_a_stream_that_breaks_without_an_event_id_is_broken(frame):
         return response
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(frame)
         _, reply = await receive(channel, 2)
         assert error_in(reply).code == BROKEN
@@ -321,7 +324,7 @@ async def test_a_legacy_stream_is_resumed_after_its_last_event(abrupt):
         return await stream(request, event({"jsonrpc": "2.0", "id": 7, "result": {}}, id="a-2"))
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.send(ask(7))
         assert [each.get("id") for each in await receive(channel, 2)] == [None, 7]
         await channel.close()
@@ -393,7 +396,7 @@ async def test_modern_headers_say_what_the_body_says():
         return result(seen.body["id"])
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         channel.param_headers = lambda tool, arguments: {"Mcp-Param-X": tool + str(json.loads(arguments)["n"])}
         frames = [
             modern(1, "tools/call", name="add", arguments={"n": 5}),
@@ -469,7 +472,7 @@ async def test_notifications_do_not_disturb():
         )
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(site.url)
+        channel = await HttpClientChannel.open(Dial(url=site.url))
         assert channel.send(tell("n")) is None
         channel.send(ask(1))
         assert (await receive(channel))[0]["id"] == 1

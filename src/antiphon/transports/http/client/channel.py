@@ -12,17 +12,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import ssl as tls
-from collections.abc import Awaitable, Mapping
-from contextlib import aclosing, nullcontext
+from collections.abc import Awaitable
+from contextlib import aclosing
 
 from aiohttp import ClientResponse
 
-from antiphon.channel import MAX_FRAME, Frame
+from antiphon.channel import Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.transports.http.client import post
-from antiphon.transports.http.client.error_replies import Credentials, HttpFailure, Pause, SessionGone
+from antiphon.transports.http.client.error_replies import Dial, HttpFailure, SessionGone
 from antiphon.transports.http.client.http_request import Web, check_url, new_session
 from antiphon.transports.http.client.message import OutgoingMessage, look_at
 from antiphon.transports.inbox import ClosedOnce, Receiving
@@ -55,40 +54,18 @@ class HttpClientChannel(ClosedOnce, Receiving):
         self._ending: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(
-        cls,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        ssl: tls.SSLContext | bool = True,
-        proxy: str | None = None,
-        trust_env: bool = False,
-        max_frame: int = MAX_FRAME,
-        access: Credentials | None = None,
-        pause: Pause = nullcontext,
-    ) -> HttpClientChannel:
-        """Make a channel to an MCP endpoint. Nothing is sent yet.
-
-        Args:
-            url: the endpoint, http or https; ``user:password@`` becomes basic authentication, and is never shown.
-            headers: sent with every request, except those that the protocol defines.
-            ssl: TLS settings; ``False`` accepts any certificate.
-            proxy: URL of an HTTP proxy.
-            trust_env: take proxies from the environment (``HTTPS_PROXY`` ...) and credentials from ``.netrc``, read
-                once now.
-            max_frame: bytes of the largest message accepted.
-            access: obtains and sends credentials if the server asks for them.
-            pause: entered while a person signs in, so that deadlines are stopped.
+    async def open(cls, to: Dial) -> HttpClientChannel:
+        """Make a channel to an MCP endpoint, http or https. Nothing is sent yet.
 
         Raises:
             ConfigError: the address or a header cannot be used.
         """
-        target = check_url(url)
-        if trust_env:
+        target, proxy = check_url(to.url), to.proxy
+        if to.trust_env:
             target, proxy = await post.find_surroundings(target, proxy)
-        session = new_session(ssl=ssl, proxy=proxy, access=access)
+        session = new_session(ssl=to.ssl, proxy=proxy, access=to.access)
         try:
-            return cls(Web(target, session, headers, access=access, pause=pause), max_frame=max_frame)
+            return cls(Web(target, session, to.headers, access=to.access, pause=to.pause), max_frame=to.max_frame)
         except BaseException:
             await session.close()
             raise

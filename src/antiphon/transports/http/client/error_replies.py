@@ -1,4 +1,4 @@
-"""Error replies for failures of HTTP, how to recognise them, and the credentials that a request is sent with.
+"""How a server is reached over HTTP: its address and credentials, and error replies for what fails.
 
 A failure becomes an error reply to the request that failed, made here, so that it is handled like any reply and raised
 as a ``PeerError``. Its code is the HTTP status, or one of the three below, none of which JSON-RPC reserves.
@@ -6,10 +6,14 @@ as a ``PeerError``. Its code is the HTTP status, or one of the three below, none
 
 from __future__ import annotations
 
+import ssl as tls
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, cast, runtime_checkable
 
+from msgspec import Struct
+
+from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, PeerError
 from antiphon.wire.envelope import ErrorObject, RequestId, error_frame, from_wire
 
@@ -56,6 +60,27 @@ class WatchesConnections(Protocol):
 
     def connects(self, address: str) -> None:
         """Note that the server is being connected to, without a proxy."""
+
+
+class Dial(Struct, frozen=True, kw_only=True):
+    """A server on the network, and how a channel reaches it."""
+
+    url: str
+    """Its address; ``user:password@`` becomes basic authentication, and is never shown."""
+    headers: Mapping[str, str] | None = None
+    """Sent with every request, except those that the protocol defines."""
+    ssl: tls.SSLContext | bool = True
+    """TLS settings; ``False`` accepts any certificate."""
+    proxy: str | None = None
+    """URL of an HTTP proxy."""
+    trust_env: bool = False
+    """Take proxies from the environment (``HTTPS_PROXY`` ...) and credentials from ``.netrc``, read once now."""
+    max_frame: int = MAX_FRAME
+    """Bytes of the largest message accepted."""
+    access: Credentials | None = None
+    """Obtains and sends credentials if the server asks for them."""
+    pause: Pause = nullcontext
+    """Entered while a person signs in, so that deadlines are stopped."""
 
 
 UNREACHABLE = 1
