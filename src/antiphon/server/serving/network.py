@@ -343,9 +343,9 @@ def _header_params(tool: Tool) -> Sequence[HeaderParam]:
 async def serve_network(service: Service, transport: str, host: str, port: int, options: ServeOptions) -> None:
     """Serve on an address until cancelled or told to stop by a signal. See ``network_server`` for what it raises."""
     network = network_server(service, transport, host, port, options)
-    _check_address(host, port)
     collect_less()
-    await network.serve()
+    with contextlib.ExitStack() as held:
+        await network.serve(sockets=[held.enter_context(each) for each in open_sockets(host, port)])
 
 
 @contextlib.asynccontextmanager
@@ -432,9 +432,15 @@ def _check_workers(service: Service, transport: str) -> None:
 
 
 def open_sockets(host: str, port: int) -> Sequence[socket.socket]:
-    """Listen on all addresses of a name, as a server in one process does. Raises ``ConfigError`` if one is not free."""
-    _check_address(host, port)
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    """Listen on all addresses of a name, with an error that has a remedy: uvicorn logs a number and exits.
+
+    Raises:
+        ConfigError: the port is in use, may not be used, or the address is none of this machine.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise ConfigError(f"cannot serve at {host!r}: there is no such address") from None
     made: list[socket.socket] = []
     for family, place in dict.fromkeys((each[0], str(each[4][0])) for each in found):
         # If the system is to choose a port, it is the same for all addresses.
@@ -446,35 +452,13 @@ def open_sockets(host: str, port: int) -> Sequence[socket.socket]:
         except OSError as error:
             for each in made:
                 each.close()
-            raise ConfigError(f"cannot serve at {host}:{port}: {error.strerror or error}") from None
+            said = _UNUSABLE.get(error.errno or 0, error.strerror or str(error))
+            raise ConfigError(f"cannot serve at {host}:{port}: {said}") from None
     return made
 
 
 _BACKLOG = 2_048
 """Connections that wait to be accepted, as in uvicorn."""
-
-
-def _check_address(host: str, port: int) -> None:
-    """Check whether an address can be served, to raise an error with a remedy: uvicorn logs a number and exits.
-
-    Raises:
-        ConfigError: the port is in use, may not be used, or the address is none of this machine.
-    """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError):
-        raise ConfigError(f"cannot serve at {host!r}: there is no such address") from None
-    for family, kind, protocol, _, address in found if port else ():
-        with contextlib.suppress(AttributeError), socket.socket(family, kind, protocol) as probe:
-            if os.name == "posix":
-                # A port that was used a moment ago counts as free, a port with a listener does not.
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(address)
-            except OSError as error:
-                said = _UNUSABLE.get(error.errno or 0, error.strerror or str(error))
-                raise ConfigError(f"cannot serve at {host}:{port}: {said}") from None
-
 
 _UNUSABLE = {
     errno.EADDRINUSE: "the port is in use; end what uses it, or choose another (port=, or --http HOST:PORT)",
