@@ -466,11 +466,9 @@ def _make_page(reviewer: object, store: Store, undo: float | None, *, wanted: bo
 
 
 def _make_reviewer(name: str | Reviewer | None, undo: float | None) -> Reviewer | None:
-    if not isinstance(name, str):
-        # One that only confirms calls of tools needs no more than that.
-        if name is not None and not (hasattr(name, "review") or hasattr(name, "confirm")):
-            raise ConfigError(f'reviewer is "terminal", a Reviewer or None, not {name!r}')
-        return name
+    # One that only confirms calls of tools needs no more than that.
+    if name is None or hasattr(name, "review") or hasattr(name, "confirm"):
+        return cast("Reviewer | None", name)
     if name != "terminal":
         raise ConfigError(f'reviewer is "terminal", a Reviewer or None, not {name!r}')
     # Imported here, so that programs that never ask at a terminal do not load it.

@@ -7,7 +7,7 @@ to the next one twice, are 2 to the power of 40 checks. The count is an upper bo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from antiphon.wire.tools import list_subschemas
@@ -129,11 +129,16 @@ class Effort:
 
 def count_members(value: object, most: int) -> int:
     """Count the members and items of a JSON value at any depth; stop above ``most``."""
+    # No walk by ``walk_nodes``: each tool is counted, and a generator takes several times as long.
     count = 1
-    for node, _ in walk_nodes(value):
-        count += len(node)
-        if count > most:
-            break
+    pending = [value]
+    while pending and count <= most:
+        node = pending.pop()
+        if isinstance(node, dict | list):
+            inner = cast("dict[str, object] | list[object]", node)
+            count += len(inner)
+            if count <= most:
+                pending.extend(inner.values() if isinstance(inner, dict) else inner)
     return count
 
 
@@ -168,14 +173,14 @@ def _list_inner(node: Any) -> Iterator[Any]:
         yield from cast("list[object]", node)
 
 
-def walk_nodes(value: object) -> Iterator[tuple[dict[str, Any] | list[Any], int]]:
-    """Walk over all objects and arrays of a JSON value, each with its depth, without recursion."""
-    pending: list[tuple[Any, int]] = [(value, 1)]
+def walk_nodes(schema: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any] | list[Any], int]]:
+    """Walk over all objects and arrays within a schema, each with its depth, without recursion."""
+    pending: list[tuple[dict[str, Any] | list[Any], int]] = [(cast("_Schema", schema), 1)]
     while pending:
         node, depth = pending.pop()
-        if isinstance(node, dict | list):
-            yield node, depth
-            pending.extend((inner, depth + 1) for inner in _list_inner(node))
+        yield node, depth
+        children: Iterable[Any] = node.values() if isinstance(node, dict) else node
+        pending += [(child, depth + 1) for child in children if isinstance(child, dict | list)]
 
 
 def walk_objects(schema: Mapping[str, Any]) -> Iterator[_Schema]:

@@ -62,8 +62,7 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a tool's; the message names the place and says what to do.
         """
-        check_options("server.tool()", options, ToolOptions.__annotations__)
-        return _register_function(lambda given: self.add_tool(ServedTool.from_function(given, **options)), function)
+        return _register_function(lambda given: self.add_tool(given, **options), function)
 
     def resource(self, uri: str, /, **options: Unpack[resources.ResourceOptions]) -> Callable[[F], F]:
         """Make a function a resource or, with ``{gaps}`` in the URI (RFC 6570), a family of resources.
@@ -77,8 +76,7 @@ class Features:
         """
         if uri.__class__ is not str:
             raise ConfigError(f'a resource needs a URI: write @server.resource("catalogue://..."), not {uri!r}')
-        check_options("server.resource()", options, resources.ResourceOptions.__annotations__)
-        return lambda given: _register_function(lambda function: self._add_resource(function, uri, options), given)
+        return lambda given: _register_function(lambda function: self.add_resource(uri, function, **options), given)
 
     @overload
     def prompt(self, function: F, /) -> F: ...
@@ -94,8 +92,7 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a prompt's; the message names the place and says what to do.
         """
-        check_options("server.prompt()", options, PromptOptions.__annotations__)
-        return _register_function(lambda given: self.add_prompt(ServedPrompt.from_function(given, **options)), function)
+        return _register_function(lambda given: self.add_prompt(given, **options), function)
 
     def list_by_tag(self, tag: str) -> list[ServedFeature]:
         """List the tools, resources, templates and prompts with a tag, also those that some callers do not see.
@@ -181,8 +178,13 @@ class Features:
         check_options("server.resource()", options, resources.ResourceOptions.__annotations__)
         if isinstance(content, str | bytes):
             self.resources.add(uri, resources.ServedResource.of(uri, content, **options))
+        elif "{" not in uri:
+            self.resources.add(uri, resources.ServedResource.from_function(content, uri, **options))
+        elif "size" in options:
+            raise ConfigError(f"{uri}: a template has no size; leave size= out")
         else:
-            self._add_resource(content, uri, options)
+            rest = cast("resources.TemplateOptions", options)
+            self.templates.add(uri, resources.ServedTemplate.from_function(content, uri, **rest))
 
     def app(
         self,
@@ -249,15 +251,6 @@ class Features:
             self.resources.add(file.uri, file)
         for skill in skills:
             self.served_skills.add(skill.definition.uri, skill)
-
-    def _add_resource(self, function: Callable[..., Any], uri: str, options: resources.ResourceOptions) -> None:
-        if "{" not in uri:
-            self.resources.add(uri, resources.ServedResource.from_function(function, uri, **options))
-            return
-        if "size" in options:
-            raise ConfigError(f"{uri}: a template has no size; leave size= out")
-        rest = cast("resources.TemplateOptions", options)
-        self.templates.add(uri, resources.ServedTemplate.from_function(function, uri, **rest))
 
 
 def _register_function(register: Callable[[F], object], function: F | None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Literal
@@ -113,10 +114,9 @@ def _describe_key(model: Model, environ: Mapping[str, str]) -> str:
 
 
 def _parse_dollars(text: str | None) -> Decimal | None:
-    try:
-        amount = None if text is None else Decimal(text)
-    except InvalidOperation:
-        raise ConfigError(f"--left: not a number of dollars: {text!r}") from None
-    if amount is not None and not (amount.is_finite() and amount >= 0):
-        raise ConfigError(f"--left: not a number of dollars: {text!r}")
-    return amount
+    if text is None:
+        return None
+    with suppress(InvalidOperation):
+        if (amount := Decimal(text)).is_finite() and amount >= 0:
+            return amount
+    raise ConfigError(f"--left: not a number of dollars: {text!r}")
