@@ -124,7 +124,7 @@ async def test_a_callback_may_close_the_connection():
         peer.send(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
         await asyncio.Event().wait()
 
-    async with linked(tool, client={"notified": lambda _peer, _event: close()}) as link:
+    async with linked(tool, client={"on_notified": lambda _peer, _event: close()}) as link:
 
         async def close():
             await link.client.close()
@@ -343,8 +343,8 @@ async def test_the_owner_is_told_of_the_end_once():
     ended = []
     async with linked(
         endless,
-        client={"ended": lambda _peer: ended.append("client")},
-        server={"ended": lambda _peer: ended.append("server")},
+        client={"on_end": lambda _peer: ended.append("client")},
+        server={"on_end": lambda _peer: ended.append("server")},
     ) as link:
         await link.server.close()
         await link.client.wait_ended()

@@ -204,7 +204,7 @@ async def test_a_callback_that_raises_harms_nobody(waits, errors):
         return done()
 
     callback = fails_later if waits else fails
-    async with linked(tool, client={"notified": callback}) as link:
+    async with linked(tool, client={"on_notified": callback}) as link:
         assert await link.call(on_progress=callback) == "done"
         await settle()
     assert len(errors.records) == 2
@@ -213,7 +213,7 @@ async def test_a_callback_that_raises_harms_nobody(waits, errors):
 async def test_callbacks_hear_notifications_in_order():
     """A function is called where they are read."""
     seen = []
-    async with linked(echo, server={"notified": lambda _peer, event: seen.append(event.method.name)}) as link:
+    async with linked(echo, server={"on_notified": lambda _peer, event: seen.append(event.method.name)}) as link:
         for _ in range(3):
             link.client.channel.send(Frame(frame(method="notifications/roots/list_changed")))
         await link.call()
@@ -227,7 +227,7 @@ async def test_a_flood_of_notifications_does_not_pile_up_callbacks():
     async def slow(_peer, _event):
         await go.wait()
 
-    async with linked(echo, server={"notified": slow, "max_served": 10}) as link:
+    async with linked(echo, server={"on_notified": slow, "max_served": 10}) as link:
         for _ in range(100):
             link.client.channel.send(Frame(frame(method="notifications/roots/list_changed")))
         assert await link.call() == "t"
@@ -242,7 +242,7 @@ async def test_a_callback_at_the_end_that_raises_harms_nobody(errors):
     def fails(_peer):
         raise ValueError("ended")
 
-    async with linked(echo, server={"ended": fails}) as link:
+    async with linked(echo, server={"on_end": fails}) as link:
         await link.server.close()
         assert link.server.is_over
     assert len(errors.records) == 1

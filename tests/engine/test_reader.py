@@ -130,7 +130,7 @@ async def test_a_reply_does_not_overtake_what_came_before_it():
         peer.send(frame(method="notifications/tools/list_changed"), request)
         return done(request.params.name)
 
-    async with linked(tool, client={"notified": lambda _peer, event: heard.append(event.method.name)}) as link:
+    async with linked(tool, client={"on_notified": lambda _peer, event: heard.append(event.method.name)}) as link:
         assert await link.call("after") == "after"
         assert heard == ["notifications/tools/list_changed"]
 

@@ -368,9 +368,8 @@ class ServerLink:
             session.carries = told.carries
         handlers = calls.handlers() if told is None else told.serving(calls.handlers())
         kind = RepeatingConnection if self.is_http else Connection[ClientSession]
-        peer = kind(
-            channel, session, handlers, notified=wanted.notices.take, ended=wanted.notices.ended, stops_clock=True
-        )
+        notices = wanted.notices
+        peer = kind(channel, session, handlers, on_notified=notices.take, on_end=notices.ended, stops_clock=True)
         if isinstance(peer, RepeatingConnection):
             peer.tools = wanted.tools
         calls.peer = peer

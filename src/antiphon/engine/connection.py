@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -64,79 +65,64 @@ _LAST_WORDS = 5.0
 """Seconds that cancelled handlers have to clean up when a connection closes."""
 
 
+@dataclass(eq=False)
 class Connection(Generic[S]):
-    """The loop around one session.
+    """The loop around one session."""
 
-    Args:
-        channel: where frames come from and go to.
-        session: the rules for the peer.
-        handlers: one for each request that it admits: ``(request, connection)`` to a result, coroutine or ``LATER``.
-        notified: called with this connection and each notification; if it returns a coroutine, that is run.
-        ended: called with this connection once nothing can be sent any more.
-        stops_clock: stop the deadlines of our own requests while a handler waits (docs/topics/human-time.md).
-        grace: seconds that running handlers have to finish after the peer has ended.
-        max_served: most open requests of the peer, 1,000 by default.
-        max_frame: bytes of the longest frame the channel accepts, for the error to a peer that sent a longer one.
-    """
-
+    channel: Channel
+    session: S
+    _handlers: Mapping[str, Handler]
+    """One for each request that the session admits: ``(request, connection)`` to a result, coroutine or ``LATER``."""
+    _: KW_ONLY
+    on_notified: Callable[[Connection[S], events.Notified], object] | None = None
+    """Called with this connection and each notification; if it returns a coroutine, that is run."""
+    on_close: Callable[[Connection[S]], object] | None = None
+    """Called when ``close`` begins, while replies can still be sent."""
+    on_end: Callable[[Connection[S]], object] | None = None
+    """Called with this connection once nothing can be sent any more."""
+    stops_clock: bool = False
+    """Whether deadlines of our own requests stand still while a handler waits (docs/topics/human-time.md)."""
+    grace: float = 0.0
+    """Seconds that running handlers have to finish after the peer has ended."""
+    max_served: int = MAX_SERVED
+    """Most open requests of the peer."""
+    max_frame: int = MAX_FRAME
+    """Bytes of the longest frame the channel accepts, for the error to a peer that sent a longer one."""
     caller: Caller | None = None
     """What the peer's token says, if one token stands for all its messages; otherwise each has its own."""
     is_local: bool = False
     """Whether the peer is in this process or has started it, so that nobody else can have sent its messages."""
+    principal: str | None = None
+    """Who the peer has proven to be; ``None`` where the transport does not authenticate."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers of the transport's request, if it has any; not verified."""
+    ignored: int = 0
+    """Number of messages of the peer without effect: late replies, unknown notifications, unexpected requests."""
+    watch: ConnectionWatch | None = None
+    """Reports requests to the telemetry, if that is configured; set by the owner together with wrapped handlers."""
+    ready: Flag = field(default_factory=Flag)
+    """Set by the owner when the handshake is complete; our asks wait for it."""
+    suspended: dict[events.Request, tuple[asyncio.Task[Any], Sequence[Waiter]]] = field(default_factory=dict)
+    """Requests whose handler waits, each with its task and our own requests whose clock stands still for it."""
+    gone: Callable[[], errors.ConnectionClosed] | None = None
+    """Returns why nothing will be received any more."""
     _room: Awaitable[None] | None = None
     """What the channel returned for the last frame: ``None``, or what finishes when there is room again."""
     _unread: int = 0
     """Number of cancelled requests of which the peer may not have read yet what their handlers sent."""
+    _idle: Flag | None = None
+    _reader: Reader | None = None
+    """Made by ``start``; ``None`` for a connection whose messages are passed in."""
+    _over: Callable[[], errors.ConnectionClosed] | None = None
+    _ended: Flag = field(default_factory=Flag)
+    _closed: asyncio.Task[None] | None = None
 
-    def __init__(
-        self,
-        channel: Channel,
-        session: S,
-        handlers: Mapping[str, Handler],
-        *,
-        notified: Callable[[Connection[S], events.Notified], object] | None = None,
-        ended: Callable[[Connection[S]], object] | None = None,
-        stops_clock: bool = False,
-        grace: float = 0.0,
-        max_served: int = MAX_SERVED,
-        max_frame: int = MAX_FRAME,
-    ) -> None:
-        self.channel = channel
-        self.session = session
-        session.is_framed = getattr(channel, "is_framed", False)
-        self.ignored = 0
-        """Number of messages of the peer without effect: late replies, unknown notifications, unexpected requests."""
-        self.principal: str | None = None
-        """Who the peer has proven to be; ``None`` where the transport does not authenticate."""
-        self.headers: Mapping[str, str] = {}
-        """Headers of the transport's request, if it has any; not verified."""
-        self.watch: ConnectionWatch | None = None
-        """Reports requests to the telemetry, if that is configured; set by the owner together with wrapped handlers."""
-        self.ready = Flag()
-        """Set by the owner when the handshake is complete; our asks wait for it."""
-        self.on_notified = notified
-        self.on_close: Callable[[Connection[S]], object] | None = None
-        """Called when ``close`` begins, while replies can still be sent."""
-        self.on_end = ended
-        self._stops_clock = stops_clock
-        self._grace = grace
-        self._max_served = max_served
-        self._max_frame = max_frame
+    def __post_init__(self) -> None:
+        self.session.is_framed = getattr(self.channel, "is_framed", False)
         self._loop = asyncio.get_running_loop()
         self.tasks = Tasks(self._loop)
         self.waiting = WaitingRequests(self._loop, lambda outgoing: self._give_up(outgoing.id, "the deadline passed"))
         """Our requests that wait for their reply."""
-        self.suspended: dict[events.Request, tuple[asyncio.Task[Any], Sequence[Waiter]]] = {}
-        """Requests whose handler waits, each with its task and our own requests whose clock stands still for it."""
-        self._handlers = handlers
-        self._idle: Flag | None = None
-        self._reader: Reader | None = None
-        """Made by ``start``; ``None`` for a connection whose messages are passed in."""
-        self.gone: Callable[[], errors.ConnectionClosed] | None = None
-        """Returns why nothing will be received any more."""
-        self._over: Callable[[], errors.ConnectionClosed] | None = None
-        self._ended = Flag()
-        self._closed: asyncio.Task[None] | None = None
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -146,7 +132,7 @@ class Connection(Generic[S]):
             self.channel,
             self.session,
             self.tasks,
-            self._max_frame,
+            self.max_frame,
             waiting=self.waiting,
             take=self._take,
             ended=self._peer_ended,
@@ -204,12 +190,12 @@ class Connection(Generic[S]):
         """Handle the end of the peer: running handlers have the grace period to finish."""
         gone = self.gone = self.channel.closed_error
         self.waiting.fail_all(gone)
-        if self._grace > 0:
+        if self.grace > 0:
             try:
-                async with asyncio.timeout(self._grace):
+                async with asyncio.timeout(self.grace):
                     await self.wait_idle()
             except TimeoutError:
-                log.warning("the peer has ended; its requests are given up after %g s", self._grace)
+                log.warning("the peer has ended; its requests are given up after %g s", self.grace)
         self._end(gone)
 
     def _failed(self, error: Exception) -> None:
@@ -250,7 +236,7 @@ class Connection(Generic[S]):
     def _detach(self, result: object) -> None:
         if not inspect.iscoroutine(result):
             return
-        if len(self.tasks) > 2 * self._max_served:
+        if len(self.tasks) > 2 * self.max_served:
             # The peer notifies faster than our callbacks run: notifications may be lost, memory must stay bounded.
             result.close()
             self.ignored += 1
@@ -342,11 +328,11 @@ class Connection(Generic[S]):
             # In a batch it may have been cancelled before its turn.
             return
         try:
-            is_full = len(self.session.incoming) + self._unread > self._max_served
-            if is_full or len(self.suspended) >= self._max_served:
+            is_full = len(self.session.incoming) + self._unread > self.max_served
+            if is_full or len(self.suspended) >= self.max_served:
                 # A cancelled request is no longer open, but its handler may still be cleaning up.
                 raise errors.InvalidRequest(
-                    f"Too many requests at once: {self._max_served} are open already; try again later"
+                    f"Too many requests at once: {self.max_served} are open already; try again later"
                 )
             handler = self._handlers.get(request.method.name) or self._handlers[OTHERS]
             outcome = handler(request, self)
@@ -387,7 +373,7 @@ class Connection(Generic[S]):
         if task is None:
             raise RuntimeError("a handler must run in a task")
         request.on_cancel = partial(self.tasks.stop, task)
-        self.suspended[request] = task, self.waiting.pause() if self._stops_clock else ()
+        self.suspended[request] = task, self.waiting.pause() if self.stops_clock else ()
         return task
 
     def _resume_reading(self, request: events.Request) -> None:

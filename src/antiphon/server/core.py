@@ -14,6 +14,7 @@ import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from msgspec import Raw
@@ -141,52 +142,43 @@ class Extension(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Core:
-    """One server, as seen by its calls.
+    """One server, as seen by its calls."""
 
-    ``features``: what it offers; the author's ``Server`` itself.
-    ``completions``: the arguments that can be completed.
-    ``fallback``: the server's own model, for clients without sampling.
-    ``tool_rate``: how often one client may call tools; ``None`` for no limit.
-    ``code_version``: must be the same for a call to continue in another process; by default the handler's code.
-    ``error_details``: whether clients learn the text of unexpected exceptions of tools.
-    ``declares_capability``: the kinds of features that are declared though there may be none.
-    """
+    features: Features
+    """What it offers; the author's ``Server`` itself."""
+    completions: Completions
+    """The arguments that can be completed."""
+    _: KW_ONLY
+    fallback: Fallback | None = None
+    """The server's own model, for clients without sampling."""
+    tool_rate: InitVar[Rate | None] = None
+    """How often one client may call tools; ``None`` for no limit."""
+    code_version: str | None = None
+    """Must be the same for a call to continue in another process; by default the handler's code."""
+    error_details: bool = False
+    """Whether clients learn the text of unexpected exceptions of tools."""
+    declares: Collection[Declared] = ()
+    """The kinds of features that are declared though there may be none."""
+    cache_ttl: float | None = None
+    cache_scope: CacheScope = "private"
+    state: Any = None
+    """What the lifespan yielded, while the server is open."""
+    mounted: list[Core] = field(default_factory=list["Core"])
+    """The servers that are mounted on this one."""
+    find_tool: Callable[[str, str | None], Tool | None] | None = None
+    """Finds the definition of a tool that middleware serves."""
+    definition_of: Callable[[str, str | None], Tool | None] = lambda name, principal: None
+    """Finds the definition of any tool that is served here, also by mounted servers; set by the service."""
+    extension: Extension | None = None
+    """The extension of the protocol, if there is one."""
+    _by_normal: tuple[int, dict[str, ServedResource]] = -1, {}
+    _by_scheme: tuple[int, dict[str, list[ServedTemplate]]] = -1, {}
+    """The version of the resource templates, and the templates by the schemes of their URIs."""
 
-    def __init__(
-        self,
-        features: Features,
-        completions: Completions,
-        *,
-        fallback: Fallback | None = None,
-        tool_rate: Rate | None = None,
-        code_version: str | None = None,
-        error_details: bool = False,
-        declares: Collection[Declared] = (),
-        cache_ttl: float | None = None,
-        cache_scope: CacheScope = "private",
-    ) -> None:
-        self.name = features.name
-        self.features = features
-        self.completions = completions
-        self.fallback = fallback
-        self.code_version = code_version
-        self.state: Any = None
-        """What the lifespan yielded, while the server is open."""
-        self.mounted: list[Core] = []
-        """The servers that are mounted on this one."""
-        self._by_normal: tuple[int, dict[str, ServedResource]] = (-1, {})
-        self._by_scheme: tuple[int, dict[str, list[ServedTemplate]]] = (-1, {})
-        """The version of the resource templates, and the templates by the schemes of their URIs."""
-        self.find_tool: Callable[[str, str | None], Tool | None] | None = None
-        """Finds the definition of a tool that middleware serves."""
-        self.definition_of: Callable[[str, str | None], Tool | None] = lambda name, principal: None
-        """Finds the definition of any tool that is served here, also by mounted servers; set by the service."""
-        self.extension: Extension | None = None
-        """The extension of the protocol, if there is one."""
-        self._cache_ttl, self._cache_scope = cache_ttl, cache_scope
-        self._declares = frozenset(declares)
-        self._error_details = error_details
+    def __post_init__(self, tool_rate: Rate | None) -> None:
+        self.name = self.features.name
         self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None
 
     # --- features -----------------------------------------------------------------------------------------------
@@ -216,7 +208,7 @@ class Core:
 
     def declared(self) -> frozenset[Declared]:
         """Return what is declared though there may be none: here, and by mounted servers."""
-        return self._declares.union(*(core.declared() for core in self.mounted))
+        return frozenset(self.declares).union(*(core.declared() for core in self.mounted))
 
     def completes(self) -> bool:
         """Return whether arguments are completed: here, or by mounted servers."""
@@ -231,10 +223,10 @@ class Core:
 
         ``seconds``: for this result, if its feature says so; ``is_private``: whether other callers may get another.
         """
-        seconds = self._cache_ttl if seconds is None else seconds
+        seconds = self.cache_ttl if seconds is None else seconds
         if seconds is None:
             return {}
-        return {"ttl_ms": round(seconds * 1000), "cache_scope": "private" if is_private else self._cache_scope}
+        return {"ttl_ms": round(seconds * 1000), "cache_scope": "private" if is_private else self.cache_scope}
 
     # --- permissions --------------------------------------------------------------------------------------------
 
@@ -314,7 +306,7 @@ class Core:
             return f"{name}: {error}"
         log.error("tool %r failed", name, exc_info=error)
         kind = type(error).__name__
-        if self._error_details:
+        if self.error_details:
             return f"{name} failed: {kind}: {error}"
         if isinstance(error, errors.ResultInvalid) and error.mismatch:
             return f"{name} failed: its result does not fit its output schema: {error.mismatch}"
