@@ -38,7 +38,7 @@ def common(cluster: MemoryCluster) -> ReplicaCommons:
         unseal=unseal,
         state_of=lambda peer: b"",
         restore=lambda peer, state, moved: None,
-        tallies=Tallies(cluster, "shop", seal, unseal, time.monotonic),
+        tallies=Tallies(cluster, "tallies/shop", seal, unseal, time.monotonic),
     )
 
 

@@ -94,7 +94,7 @@ class Connection(Generic[S]):
     """Whether the peer is in this process or has started it, so that nobody else can have sent its messages."""
     principal: str | None = None
     """Who the peer has proven to be; ``None`` where the transport does not authenticate."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Headers of the transport's request, if it has any; not verified."""
     ignored: int = 0
     """Number of messages of the peer without effect: late replies, unknown notifications, unexpected requests."""
@@ -133,10 +133,10 @@ class Connection(Generic[S]):
             self.session,
             self.tasks,
             self.max_frame,
-            waiting=self.waiting,
-            take=self._take,
-            ended=self._peer_ended,
-            failed=self._failed,
+            self.waiting,
+            self._take,
+            self._peer_ended,
+            self._failed,
         )
 
     async def wait_ended(self) -> None:

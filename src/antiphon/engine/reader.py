@@ -25,7 +25,7 @@ from contextvars import Context, copy_context
 from types import CoroutineType
 from typing import Any, TypeVar, TypeVarTuple
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from antiphon.channel import Channel, Offers, Oversized, Related, Vouched
 from antiphon.engine.requests import WaitingRequests
@@ -169,59 +169,32 @@ Outcome = Wire | Raw | Later
 Handler = Callable[[Request, Any], "Outcome | CoroutineType[Any, Any, Outcome]"]
 
 
-class Reader:
-    """Reads from one channel.
+class Reader(Struct, eq=False):
+    """Reads from one channel."""
 
-    Args:
-        limit: bytes of the longest frame, for the error to a peer that sent a longer one.
-        waiting: our requests; it is told of a reply that is handled on arrival.
-        take: called with each other message, and ``has_task`` if what it returns is awaited in a task of its own.
-        ended: awaited when the peer has ended.
-        failed: called with errors of our own.
-    """
+    _channel: Channel
+    _session: PeerSession
+    _tasks: Tasks
+    _limit: int
+    """Bytes of the longest frame, for the error to a peer that sent a longer one."""
+    _waiting: WaitingRequests
+    """Our requests; it is told of a reply that is handled on arrival."""
+    _take: Callable[..., Awaitable[None] | None]
+    """Called with each other message, and ``has_task`` if what it returns is awaited in a task of its own."""
+    _ended: Callable[[], Awaitable[None]]
+    """Awaited when the peer has ended."""
+    _failed: Callable[[Exception], object]
+    """Called with errors of our own."""
+    _arrived: deque[bytes | Oversized] = field(default_factory=deque)
+    """Frames that were received and not handled yet."""
+    _known: tuple[bytes | Oversized, Event] | None = None
+    """A frame that was decoded on arrival and is still to be received, with its event."""
+    _reader: asyncio.Task[None] | None = None
+    """The task that reads; ``None`` once reading has ended."""
 
-    __slots__ = (
-        "_arrived",
-        "_channel",
-        "_ended",
-        "_failed",
-        "_known",
-        "_limit",
-        "_reader",
-        "_session",
-        "_take",
-        "_tasks",
-        "_waiting",
-    )
-
-    def __init__(
-        self,
-        channel: Channel,
-        session: PeerSession,
-        tasks: Tasks,
-        limit: int,
-        *,
-        waiting: WaitingRequests,
-        take: Callable[..., Awaitable[None] | None],
-        ended: Callable[[], Awaitable[None]],
-        failed: Callable[[Exception], object],
-    ) -> None:
-        self._channel = channel
-        self._session = session
-        self._tasks = tasks
-        self._limit = limit
-        self._take = take
-        self._waiting = waiting
-        self._ended = ended
-        self._failed = failed
-        self._arrived: deque[bytes | Oversized] = deque()
-        """Frames that were received and not handled yet."""
-        self._known: tuple[bytes | Oversized, Event] | None = None
-        """A frame that was decoded on arrival and is still to be received, with its event."""
-        self._reader: asyncio.Task[None] | None = None
-        """The task that reads; ``None`` once reading has ended."""
-        if isinstance(channel, Offers):
-            channel.offer_to(self._take_reply)
+    def __post_init__(self) -> None:
+        if isinstance(self._channel, Offers):
+            self._channel.offer_to(self._take_reply)
         self._go_on()
 
     def _go_on(self) -> None:

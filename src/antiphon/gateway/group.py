@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, TypeVar
 
 from msgspec import Raw, structs
@@ -214,53 +215,44 @@ MAX_SAID = 100
 """Most conflicts of names, and of URIs, that are logged; the catalogue has all of them."""
 
 
+@dataclass(eq=False)
 class PrincipalGroup:
-    """The servers for the clients of one principal.
+    """The servers for the clients of one principal."""
 
-    Args:
-        servers: targets by name.
-        terms: how servers are run.
-        answerers: makes the answerers of one server.
-        exposure: which tools are shown, and their names.
-        changed: called with the kind of list that has changed.
-        updated: called with the URI of a resource that has changed, if clients subscribe to it.
-        told: called with the new state of a task, if clients listen to it.
-        seen_by: key of the clients that see these lists, for the lists kept on disk.
-        clients: the connections of the clients; by default nothing is sent outside of their requests.
-    """
+    servers: InitVar[Mapping[str, Target]]
+    """Targets by name."""
+    terms: GatewayTerms
+    """How the servers are run."""
+    answerers: Callable[[], Answerers]
+    """Makes the answerers of one server."""
+    _: KW_ONLY
+    exposure: Exposure
+    """Which tools are shown, and their names."""
+    changed: Callable[[Kind], object]
+    """Called with the kind of list that has changed."""
+    updated: InitVar[Callable[[str], object]] = lambda _uri: None
+    """Called with the URI of a resource that has changed, if clients subscribe to it."""
+    told: InitVar[Callable[[Received], object]] = lambda _task: None
+    """Called with the new state of a task, if clients listen to it."""
+    seen_by: bytes = b""
+    """Key of the clients that see these lists, for the lists kept on disk."""
+    clients: Clients = field(default_factory=Clients)
+    """The connections of the clients; by default nothing is sent outside of their requests."""
+    _said: set[str] = field(default_factory=set[str])
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _first: dict[asyncio.Task[None], Upstream] = field(default_factory=dict[asyncio.Task[None], Upstream])
+    """Starts of servers that were never listed."""
+    _lists_wait_until: float = 0.0
+    """Until when lists wait for these, in the event loop's time."""
+    _made: ServerCatalogue | None = None
+    _is_shown: bool = False
 
-    def __init__(
-        self,
-        servers: Mapping[str, Target],
-        terms: GatewayTerms,
-        answerers: Callable[[], Answerers],
-        *,
-        exposure: Exposure,
-        changed: Callable[[Kind], object],
-        updated: Callable[[str], object] = lambda _uri: None,
-        told: Callable[[Received], object] = lambda _task: None,
-        seen_by: bytes = b"",
-        clients: Clients | None = None,
+    def __post_init__(
+        self, servers: Mapping[str, Target], updated: Callable[[str], object], told: Callable[[Received], object]
     ) -> None:
-        self.clients = Clients() if clients is None else clients
-        """The connections of the clients."""
-        self.terms = terms
-        """How the servers are run."""
-        self._answerers = answerers
-        self._exposure = exposure
-        self._said: set[str] = set()
-        self._told = changed
-        self._seen_by = seen_by
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._first: dict[asyncio.Task[None], Upstream] = {}
-        """Starts of servers that were never listed."""
-        self._lists_wait_until = 0.0
-        """Until when lists wait for these, in the event loop's time."""
-        self._made: ServerCatalogue | None = None
-        self._is_shown = False
         self.watches = Watches(self._find_reader, updated)
         """The resources that the clients subscribe to."""
-        self.tasks = TasksBehind(terms, answered_here=answerers().by_host, told=told)
+        self.tasks = TasksBehind(self.terms, answered_here=self.answerers().by_host, told=told)
         """The tasks of the clients."""
         self.upstreams: Mapping[str, Upstream] = {name: self._upstream(name, at) for name, at in servers.items()}
 
@@ -270,7 +262,7 @@ class PrincipalGroup:
         if self._made is None:
             offers = {name: self._filter_offer(one) for name, one in self.upstreams.items()}
             left_out = [name for name, one in self.upstreams.items() if not one.is_listed]
-            self._made = ServerCatalogue(offers, self._exposure, left_out)
+            self._made = ServerCatalogue(offers, self.exposure, left_out)
             self._say(self._made)
         return self._made
 
@@ -405,8 +397,8 @@ class PrincipalGroup:
 
     def _upstream(self, name: str, target: Target) -> Upstream:
         lists = self.terms.lists
-        kept = lists.of(target, self._seen_by) if lists is not None else None
-        answerers = self._answerers()
+        kept = lists.of(target, self.seen_by) if lists is not None else None
+        answerers = self.answerers()
         answerers.open.clients = self.clients
         one = Upstream(name, target, answerers, self.terms, self._note_change, kept)
         one.recall()
@@ -451,7 +443,7 @@ class PrincipalGroup:
 
     def _filter_offer(self, upstream: Upstream) -> UpstreamOffer:
         """Return what a server offers, without the tools that are switched off."""
-        off = {tool for identity, tool in self._exposure.off if identity == upstream.identity}
+        off = {tool for identity, tool in self.exposure.off if identity == upstream.identity}
         if not off:
             return upstream.offer
         return structs.replace(upstream.offer, tools=tuple(one for one in upstream.offer.tools if one.name not in off))
@@ -466,10 +458,10 @@ class PrincipalGroup:
     def _note_change(self, kind: Kind) -> None:
         self._made = None
         # Clients that search list the same two tools, whatever a server offers.
-        if kind != "tools" or not self._exposure.is_searched:
+        if kind != "tools" or not self.exposure.is_searched:
             self._tell(kind)
 
     def _tell(self, kind: Kind) -> None:
         if self._is_shown:
             # Before the first list no client has anything that could be out of date.
-            self._told(kind)
+            self.changed(kind)

@@ -110,7 +110,9 @@ class Replicas:
     _storing_key: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        self.tallies = Tallies(self._cluster, self._name, self._seal.seal_bytes, self._seal.open_bytes, time.monotonic)
+        seal = self._seal
+        topic = f"tallies/{self._name}"
+        self.tallies = Tallies(self._cluster, topic, seal.seal_bytes, seal.open_bytes, time.monotonic)
         """What each replica counts and reports to the others."""
 
     @property

@@ -149,7 +149,7 @@ class Contract:
         replicas = [await together() for _ in range(3)]
         inbox = Inbox()
         for replica in replicas:
-            tallies = Tallies(replica, "shop", lambda data, _: data, lambda data, _: data, time.monotonic)
+            tallies = Tallies(replica, "tallies/shop", lambda data, _: data, lambda data, _: data, time.monotonic)
             replica.listen(tallies._topic, tallies._deliver)
             tallies.add("calls", lambda: {"ann": 7}, lambda who, counts: inbox(who, b"%d" % counts["ann"]))
         await tallies.tell()

@@ -21,7 +21,7 @@ class Counting:
         self.now = 0.0
         self.counts: dict[str, int] = {}
         self.heard: dict[str, dict[str, int]] = {}
-        self.tallies = Tallies(cluster, "shop", self.seal, self.unseal, lambda: self.now)
+        self.tallies = Tallies(cluster, "tallies/shop", self.seal, self.unseal, lambda: self.now)
         self.end = self.tallies.add("things", lambda: self.counts, self.hear, self.heard.pop)
         cluster.listen(self.tallies._topic, self.tallies._deliver)
 

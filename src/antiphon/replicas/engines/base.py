@@ -314,33 +314,22 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_CountedTally).decode
 
 
-class Tallies:
-    """What one replica counts, and what it has heard of the others.
+class Tallies(Struct, eq=False):
+    """What one replica counts, and what it has heard of the others."""
 
-    Args:
-        cluster: what the replicas share.
-        name: that of the server.
-        seal: encrypts a message for a purpose.
-        unseal: undoes that, or raises a ``PeerError``.
-        now: returns the time in seconds, of any clock that only increases.
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        name: str,
-        seal: Callable[[bytes, bytes], bytes],
-        unseal: Callable[[bytes, bytes], bytes],
-        now: Callable[[], float],
-    ) -> None:
-        self._cluster = cluster
-        self._topic = f"tallies/{name}"
-        self._seal = seal
-        self._unseal = unseal
-        self._now = now
-        self._subjects: dict[str, _Subject] = {}
-        self._heard: dict[str, float] = {}
-        """When each of the other replicas was heard last."""
+    _cluster: Cluster
+    """What the replicas share."""
+    _topic: str
+    """Where the replicas of the same server tell each other."""
+    _seal: Callable[[bytes, bytes], bytes]
+    """Encrypts a message for a purpose."""
+    _unseal: Callable[[bytes, bytes], bytes]
+    """Undoes that, or raises a ``PeerError``."""
+    _now: Callable[[], float]
+    """Returns the time in seconds, of any clock that only increases."""
+    _subjects: dict[str, _Subject] = {}
+    _heard: dict[str, float] = {}
+    """When each of the other replicas was heard last."""
 
     @property
     def replicas(self) -> int:
