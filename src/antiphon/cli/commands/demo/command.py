@@ -45,29 +45,7 @@ _PATIENCE = 30.0
 """Seconds the call may take in addition to the time in which products arrive and answers are made."""
 _AT_ONCE = 20
 """Concurrent calls: as many requests as a person can keep track of, and fewer than a host answers at once."""
-_STYLES = {
-    "product": "bold cyan",
-    "ask": "bold yellow",
-    "answer": "bold green",
-    "stored": "bold green",
-    "refused": "bold red",
-    "error": "bold red",
-}
-_LINES = {
-    "connected": "Connected to {server} {version} in a process of its own, revision {revision}.",
-    "product": "  ● new product   {sku}  {name}, {price:.2f} EUR",
-    "ask": "  ? the server asks us for a description (at most {max_tokens} tokens): {prompt}",
-    "answer": "  ✓ answered by {model}: {text}",
-    "refused": "  ✗ {why}",
-    "stored": "  ■ stored        {sku}  {name}",
-    "error": "  ✗ {message}",
-    "done": "{stored} of {wanted} new products are described and stored (read back from the server), in {seconds} s.",
-    "summary": """\
-Calls {calls} · asks of the server {asks} · answered {answered} · refused {refused} · cost {cost}
-Decisions: {decisions}
-Record: {record}
-{next}""",
-}
+_TEXTS = msgspec.toml.decode(Path(__file__).with_name("texts.toml").read_bytes(), type=dict[str, dict[str, str]])
 
 
 class DemoRun(Struct, frozen=True, kw_only=True):
@@ -97,7 +75,7 @@ class Display:
         if self._as_json:
             print_json({"event": event, **facts})
         elif event != "done" or facts["stored"] is not None:
-            self.teller.say(_LINES[event].format_map(facts), _STYLES.get(event, "bold"))
+            self.teller.say(_TEXTS["lines"][event].format_map(facts), _TEXTS["styles"].get(event, "bold"))
 
     def message(self, message: Message) -> None:
         """Show a message."""
