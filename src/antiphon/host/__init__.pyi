@@ -20,13 +20,13 @@ from antiphon.host.budget import (
     Priced as Priced,
 )
 from antiphon.host.checks.ask_limits import Limits as Limits
+from antiphon.host.checks.conditions import Situation as Situation
 from antiphon.host.checks.labels import Label as Label, LabelRule as LabelRule
 from antiphon.host.checks.people import Demands as Demands, Person as Person
 from antiphon.host.checks.policy_rules import (
     ALLOW_ALL as ALLOW_ALL,
     Policy as Policy,
     Rule as Rule,
-    Situation as Situation,
     Verdict as Verdict,
     decide as decide,
     explain as explain,

@@ -20,6 +20,7 @@ from antiphon.host.agent_run.steps import MAX_STEPS, OnEvent, RunRecord, RunResu
 from antiphon.host.audit import Audit
 from antiphon.host.budget import Budget
 from antiphon.host.checks.ask_limits import AskGate, Limits
+from antiphon.host.checks.labels import list_links
 from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.checks.redact import Redaction
 from antiphon.host.models.selection import Choose, make_chooser, names_of
@@ -38,7 +39,7 @@ from antiphon.wire.common import ClientCapabilities, ElicitationCapability, Samp
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import ChangedCall, Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
-from antiphon.wire.tools import CallToolRequestParams
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 if TYPE_CHECKING:
     from antiphon.host.review_page import PageReviewer
@@ -260,7 +261,11 @@ class Host:
             Rejected: a resource or a prompt is withheld; of a tool's result a sentence says so.
             InternalError: the reviewer or the store failed; the model gets nothing of the result.
         """
-        return await pass_result(self._desk_for(*origin.identities), result, params, origin)
+        desk = self._desk_for(*origin.identities)
+        passed = await pass_result(desk, result, params, origin)
+        if isinstance(passed, CallToolResult) and "links" in desk.policy.variables:
+            desk.passed.note_links(origin, list_links(passed))
+        return passed
 
     async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
         """Return the models that may answer a request of one's own, the one that would be chosen first.

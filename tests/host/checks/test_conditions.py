@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.errors import ConfigError
-from antiphon.host.checks.conditions import MAX_BYTES, MAX_ITEMS, CallFacts, Unclear, read_condition
-from antiphon.host.checks.policy_rules import Effect, Policy, Rule, Situation, decide
+from antiphon.host.checks.conditions import MAX_BYTES, MAX_ITEMS, CallFacts, Situation, Unclear, read_condition
+from antiphon.host.checks.policy_rules import Effect, Policy, Rule, decide
 from antiphon.wire.common import Implementation
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
 from tests.host.asks import origin
@@ -32,7 +32,7 @@ def found(condition: str, arguments: object, **more: Any) -> bool | None:
     """Evaluate a condition for a call; ``None`` if it is unclear. Text is taken as JSON."""
     raw = msgspec.Raw(arguments.encode("utf-8", "surrogatepass")) if isinstance(arguments, str) else arguments
     params = CallToolRequestParams.of(more.pop("tool", "transfer"), raw)
-    facts = CallFacts(params, more.pop("where", origin()), NOON, more.pop("calls", {}))
+    facts = CallFacts(params, more.pop("where", origin()), Situation(now=NOON, **more))
     try:
         return read_condition(condition).holds(facts)
     except Unclear:
@@ -155,6 +155,7 @@ def test_all_facts_of_a_call_can_be_named(condition: str, more: dict[str, Any], 
         ("now.getHours() > 3", "there is no"),
         ("args.l.exists(x, args.m.exists(y, x == y))", "within another macro"),
         ("args.l.exists(x, x in args.m)", "within a macro"),
+        ("args.l.all(x, x in links)", "within a macro"),
         ("args.l.exists(x, x + x == 4)", "a macro adds nothing"),
         ("args.l.map(x, x) == [1]", "there is no function map"),
         ("args.l.filter(x, x > 1) == [1]", "there is no function filter"),
@@ -198,6 +199,33 @@ def test_a_condition_that_would_take_long_is_unclear(arguments: list[object]):
     visits = " && ".join(["args.l.all(x, x != 5)"] * 8)
     assert found(visits, {"l": arguments}) is None
     assert found(visits, {"l": arguments[:50]}) is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "holds"),
+    [
+        ({"url": "https://example.com/a"}, True),
+        ({"url": "https://example.com/a?data"}, False),
+        ({"url": "https://example.com/"}, False),
+        ({"url": "HTTPS://example.com/a"}, False),
+        ({"url": ["https://example.com/a"]}, False),
+        ({"url": None}, False),
+        ({}, None),
+    ],
+)
+def test_addresses_are_compared_letter_by_letter(arguments: dict[str, object], holds: bool | None):
+    """What is appended would be sent."""
+    assert found("args.url in links", arguments, links=("https://example.com/a",)) is holds
+    assert found("args.url in links", arguments) in (False, None)
+
+
+def test_addresses_count_for_what_a_condition_costs():
+    """Even if the arguments are short."""
+    many = tuple(f"https://example.com/{at}/{'x' * 400}" for at in range(100))
+    visits = " && ".join(["links.all(x, x != tool)"] * 16)
+    assert found("args.url in links", {"url": many[99]}, links=many) is True
+    assert found(visits, {}, links=many) is None
+    assert found('"a" in links || tool.matches("a")', {}, links=many) is None
 
 
 EFFECTS: list[Effect] = ["deny", "ask", "allow"]

@@ -21,8 +21,9 @@ from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
 from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.checks import policy_rules
+from antiphon.host.checks.conditions import Situation
 from antiphon.host.checks.labels import Label
-from antiphon.host.checks.policy_rules import Effect, Policy, Rule, Situation, decide, find_mismatch
+from antiphon.host.checks.policy_rules import Effect, Policy, Rule, decide, find_mismatch
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.config import Config
@@ -64,6 +65,8 @@ class CallCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Tools that were called before; a name may stand several times."""
     flowed: tuple[Label, ...] = ()
     """The labels of what the session has read."""
+    links: tuple[str, ...] = ()
+    """The web addresses that it has read."""
     at: datetime | None = None
     """The time; default now."""
     headless: bool = False
@@ -92,7 +95,7 @@ def judge_request(path: Path, server: str | None, *, background: bool, headless:
     asked, known = read_ask(path), origin_at("command:" if server is None else server)
     call = None if background else OriginCall(id="explained", method="tools/call")
     origin = msgspec.structs.replace(known, id="explained", call=call)
-    return Judged(asked=asked, origin=origin, situation=Situation(now=datetime.now().astimezone()), headless=headless)
+    return Judged(asked=asked, origin=origin, situation=Situation(), headless=headless)
 
 
 def judge_case(case: CallCase, *, headless: bool = False) -> Judged:
@@ -110,6 +113,7 @@ def judge_case(case: CallCase, *, headless: bool = False) -> Judged:
         now=case.at or datetime.now().astimezone(),
         calls=Counter(case.called),
         flowed=frozenset(case.flowed),
+        links=case.links,
         is_known=True,
     )
     return Judged(asked=params, origin=origin, situation=situation, headless=headless or case.headless)

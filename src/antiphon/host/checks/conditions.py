@@ -17,6 +17,7 @@ from typing import Any, cast
 import msgspec
 
 from antiphon.errors import ConfigError
+from antiphon.host.checks.labels import Label
 from antiphon.machine.public_names import describe_install
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
@@ -42,23 +43,12 @@ _MACRO = 60
 _MAX_SUMS = 10
 """Most additions: texts are added by copying them."""
 
-VARIABLES: Mapping[str, str] = {
-    "tool": "the name of the tool",
-    "args": "the arguments of the call",
-    "annotations": "what the server says of the tool",
-    "server": "the server: identity, target, name",
-    "principal": "who calls, as the gateway knows them; empty if it does not",
-    "time": "hour, minute, weekday (1 is Monday) and date on this machine",
-    "calls": "how often this host has let each tool be called before, by name",
-    "labels": "the labels of the tool: private, untrusted, outbound",
-    "session": "the labels of what this session has read: private, untrusted",
-}
-"""The names that a condition may use, and their meanings."""
+VARIABLES = ("tool", "args", "annotations", "server", "principal", "time", "calls", "labels", "session", "links")
+"""The names that a condition may use."""
 
 _MACROS = ("all", "exists", "exists_one")
 _FUNCTIONS = (*_MACROS, "size", "contains", "startsWith", "endsWith", "matches", "has", "type", "int", "double")
 _TYPES = ("bool", "int", "double", "string", "list", "map", "null_type")
-NOTHING: Mapping[str, int] = {}
 _WORDS = ("true", "false", "null", "in")
 _TOKEN = re.compile(
     r"""(?:\s|//[^\n]*)+|(?P<text>[rR]"[^"\n]*"|[rR]'[^'\n]*'|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
@@ -155,35 +145,47 @@ read_condition = lru_cache(1_024)(Condition)
 """Compiles a condition, each text once."""
 
 
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """What conditions may depend on besides the call itself."""
+
+    now: datetime = msgspec.field(default_factory=lambda: datetime.now().astimezone())
+    """The time on this machine; default now."""
+    calls: Mapping[str, int] = {}
+    """How often each tool was let pass before, for the same principal."""
+    flowed: frozenset[Label] = frozenset()
+    """The labels of what the session has read."""
+    links: tuple[str, ...] = ()
+    """Web addresses that the session has read, but not from what its model may have written."""
+    given: frozenset[Label] | None = None
+    """The labels that a person gave the tool; ``None`` for none."""
+    is_known: bool = False
+    """Whether the tool was allowed before."""
+
+
 class CallFacts:
     """The values of all variables for one call; those that take work are made when they are first used."""
 
     def __init__(
-        self,
-        params: CallToolRequestParams,
-        origin: Origin,
-        now: datetime,
-        calls: Mapping[str, int] = NOTHING,
-        *,
-        labels: Iterable[str] = (),
-        session: Iterable[str] = (),
+        self, params: CallToolRequestParams, origin: Origin, situation: Situation, labels: Iterable[str] = ()
     ) -> None:
         self._params = params
         self._origin = origin
-        self._now = now
-        self._earlier = calls
+        self._situation = situation
         self._items: int | str | None = None
         self._values: dict[str, object] = {
             "tool": params.name,
             "principal": origin.principal or "",
-            "calls": dict(calls),
+            "calls": dict(situation.calls),
             "labels": sorted(labels),
-            "session": sorted(session),
+            "session": sorted(situation.flowed),
+            "links": list(situation.links),
         }
 
     def size(self, names: frozenset[str]) -> tuple[int, int]:
         """Return how many values and bytes the arguments have; raise ``Unclear`` if they are beyond the bounds."""
-        if "calls" in names and len(self._earlier) > MOST_COUNTED:
+        calls = self._situation.calls if "calls" in names else ()
+        links = self._situation.links if "links" in names else ()
+        if len(calls) > MOST_COUNTED:
             raise Unclear("more tools were called than are counted")
         if "tool" in names and len(self._params.name) > MAX_CONDITION:
             raise Unclear("the name of the tool is too long")
@@ -195,7 +197,7 @@ class CallFacts:
                 self._items = str(error)
         if isinstance(self._items, str):
             raise Unclear(self._items)
-        return max(self._items, len(self._earlier) if "calls" in names else 0), len(self._params.arguments)
+        return max(self._items, len(calls), len(links)), len(self._params.arguments) + sum(map(len, links))
 
     def value(self, name: str) -> object:
         """Return the value of a variable."""
@@ -220,14 +222,14 @@ class CallFacts:
         return {"identity": origin.identity, "target": origin.target[:_MATCHED], "name": name}
 
     def _time(self) -> dict[str, object]:
-        now = self._now
+        now = self._situation.now
         return {"hour": now.hour, "minute": now.minute, "weekday": now.isoweekday(), "date": now.date().isoformat()}
 
 
 def holds_for(when: str, params: CallToolRequestParams, origin: Origin) -> bool:
     """Return whether a call meets a condition; one about which that is unclear does not."""
     try:
-        return read_condition(when).holds(CallFacts(params, origin, datetime.now().astimezone()))
+        return read_condition(when).holds(CallFacts(params, origin, Situation()))
     except (Unclear, ValueError):
         return False
 
@@ -324,7 +326,7 @@ def _check_names(tokens: _Tokens) -> None:
     for at, name in enumerate(tokens.texts):
         if tokens.kinds[at] != "word" or tokens.is_member(at) or tokens.is_call(at) or name in (*_WORDS, *_TYPES):
             continue
-        if tokens.in_macro[at] and name in ("args", "calls"):
+        if tokens.in_macro[at] and name in ("args", "calls", "links"):
             raise ValueError(f"{name} stands within a macro: there, only the item and short values are compared")
         if name not in VARIABLES and not (tokens.in_macro[at] and name in tokens.bound):
             raise ValueError(f"there is no {name}{_suggest_name(name, VARIABLES)}")

@@ -5,7 +5,8 @@ Pure. Owns what a label means, who gives it, and the rule about all three. ``pip
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, get_args
 
@@ -13,10 +14,15 @@ import msgspec
 
 from antiphon.host.checks.ask_limits import check_options
 from antiphon.wire.origin import Origin
-from antiphon.wire.tools import Tool
+from antiphon.wire.tools import CallToolResult, Tool
 
 Label = Literal["private", "untrusted", "outbound"]
 """``private``: reads what is yours. ``untrusted``: brings text of strangers. ``outbound``: can send."""
+_LINK = re.compile(r"(?:https?://|www[.])[\w./?=&%#~:;,+@!$-]{1,500}+", re.ASCII)
+MAX_LINKS = 100
+"""Most addresses of a session that are remembered. Few: who has prepared many learns by which of them is fetched."""
+MAX_SEARCHED = 100_000
+"""Most characters of a result in which addresses are looked for."""
 LABELS: tuple[Label, ...] = get_args(Label)
 SessionLabels = tuple[frozenset[Label], frozenset[Label]]
 """What a run has read, and what was read outside of all runs."""
@@ -59,6 +65,11 @@ def claim_labels(tool: Tool | None) -> frozenset[Label]:
     if hints is None or hints.open_world_hint is None:
         return frozenset(LABELS)
     return frozenset({"untrusted", "outbound"}) if hints.open_world_hint else frozenset({"private"})
+
+
+def list_links(result: CallToolResult) -> Iterator[str]:
+    """Yield the web addresses at the beginning of a result's text, without the punctuation after them."""
+    return (found[0].rstrip(".,:;!?") for found in _LINK.finditer(result.text[:MAX_SEARCHED]))
 
 
 def meets_all(labels: frozenset[Label], flowed: frozenset[Label]) -> bool:

@@ -5,8 +5,7 @@ Pure: no person, no clock, no I/O. Remembered permissions are in ``grants``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
@@ -14,8 +13,8 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.checks.ask_limits import check_options
-from antiphon.host.checks.conditions import CallFacts, Unclear, read_condition
-from antiphon.host.checks.labels import Label, LabelRule, find_labels, meets_all
+from antiphon.host.checks.conditions import CallFacts, Situation, Unclear, read_condition
+from antiphon.host.checks.labels import LabelRule, find_labels, meets_all
 from antiphon.host.checks.people import MOST_PEOPLE, Demands, check_name
 from antiphon.host.checks.result_rules import ResultRule
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -111,25 +110,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return any(rule.when is not None for rule in self.rules)
 
     @property
-    def uses_labels(self) -> bool:
-        """Whether a decision may depend on labels."""
-        conditions = (read_condition(rule.when).names for rule in self.rules if rule.when is not None)
-        return self.default == "flow" or any(names & {"labels", "session"} for names in conditions)
-
-
-class Situation(msgspec.Struct, frozen=True, kw_only=True):
-    """What conditions may depend on besides the call itself."""
-
-    now: datetime
-    """The time on this machine."""
-    calls: Mapping[str, int] = {}
-    """How often each tool was let pass before, for the same principal."""
-    flowed: frozenset[Label] = frozenset()
-    """The labels of what the session has read."""
-    given: frozenset[Label] | None = None
-    """The labels that a person gave the tool; ``None`` for none."""
-    is_known: bool = False
-    """Whether the tool was allowed before."""
+    def variables(self) -> frozenset[str]:
+        """The variables that its conditions use."""
+        return frozenset[str]().union(
+            *(read_condition(rule.when).names for rule in self.rules if rule.when is not None)
+        )
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,7 +194,7 @@ def _judge_ask(
     if rule is not None:
         verdict = Verdict(effect=rule.effect, reason="rule", rule=rule)
     elif policy.default == "flow":
-        verdict = _decide_flow(policy, params, origin, situation or _make_situation(), headless=headless)
+        verdict = _decide_flow(policy, params, origin, situation or Situation(), headless=headless)
     else:
         verdict = Verdict(effect=policy.default, reason="default")
     if redefined and rule is not None and rule.effect == "allow" and not any(one.any_definition for one, _ in found):
@@ -275,18 +260,13 @@ def _find_matches(policy: Policy, params: Asked, origin: Origin, situation: Situ
     )
 
 
-def _make_situation() -> Situation:
-    return Situation(now=datetime.now().astimezone())
-
-
 def _gather_facts(
     params: Asked, origin: Origin, situation: Situation | None, rules: Sequence[LabelRule] = ()
 ) -> CallFacts | None:
     if not isinstance(params, CallToolRequestParams):
         return None
-    situation = situation or _make_situation()
-    labels = find_labels(rules, params.name, origin, situation.given)
-    return CallFacts(params, origin, situation.now, situation.calls, labels=labels, session=situation.flowed)
+    situation = situation or Situation()
+    return CallFacts(params, origin, situation, find_labels(rules, params.name, origin, situation.given))
 
 
 def _compare_rule(rule: Rule, params: Asked, origin: Origin, facts: CallFacts | None) -> tuple[str | None, str]:

@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from secrets import token_hex
 from typing import Literal, NamedTuple, TypeVar, Unpack
@@ -25,9 +25,9 @@ from antiphon.errors import InternalError, Rejected, TooCostly
 from antiphon.host.audit import Audit, Facts
 from antiphon.host.budget import Account, Amount, Budget, estimate_usage, find_dearest
 from antiphon.host.checks.ask_limits import AskGate
-from antiphon.host.checks.conditions import MOST_COUNTED
-from antiphon.host.checks.labels import FLOWING, LABELS, Label, SessionLabels
-from antiphon.host.checks.policy_rules import Asked, Policy, Situation, Verdict, decide
+from antiphon.host.checks.conditions import MOST_COUNTED, Situation
+from antiphon.host.checks.labels import FLOWING, LABELS, MAX_LINKS, Label, SessionLabels
+from antiphon.host.checks.policy_rules import Asked, Policy, Verdict, decide
 from antiphon.host.checks.redact import Redaction, mask_text
 from antiphon.host.checks.risk import mask_to_json
 from antiphon.host.models.selection import KEY_NAMES, Choose, Chosen
@@ -107,6 +107,8 @@ class PassedCalls:
     def __init__(self) -> None:
         self._calls: dict[str | None, dict[str, int]] = {}
         self._flowed: dict[str | None, frozenset[Label]] = {}
+        self._first: dict[str | None, str] = {}
+        self._links: dict[str | None, tuple[str, ...]] = {}
 
     def add(self, name: str, origin: Origin, count: int = 1) -> None:
         """Count a call, or with -1 take it back."""
@@ -123,13 +125,26 @@ class PassedCalls:
     def situation(self, origin: Origin, but: str | None = None) -> Situation:
         """Return what conditions may depend on; ``but``: without one call of this tool."""
         calls = Counter(self._count_characters(origin)) - Counter([but] if but is not None else ())
-        return Situation(now=datetime.now().astimezone(), calls=calls, flowed=self._find_flowed(origin))
+        links = self._links.get(SESSION.get() or origin.principal, ())
+        return Situation(calls=calls, flowed=self._find_flowed(origin), links=links)
 
     def flow(self, origin: Origin, labels: Iterable[Label]) -> None:
         """Remember what the session of a call that is made reads by it."""
         key, flowed = SESSION.get() or origin.principal, self._find_flowed(origin)
         if FLOWING.intersection(labels) - flowed:
             self._flowed[key] = flowed | FLOWING.intersection(labels)
+            if "private" in self._flowed[key] - flowed:
+                self._first[key] = origin.id
+
+    def note_links(self, origin: Origin, links: Iterable[str]) -> None:
+        """Remember addresses that a call has read, unless the model may have put data of the user into them.
+
+        Having read such data, it may write an address with them, and read that back by a later call.
+        """
+        key = SESSION.get() or origin.principal
+        flowed = self._flowed.get(key)
+        if flowed is not None and ("private" not in flowed or self._first.get(key) == origin.id):
+            self._links[key] = tuple(islice(dict.fromkeys((*self._links.get(key, ()), *links)), MAX_LINKS))
 
     def read_labels(self) -> SessionLabels | None:
         """Return what the present run has read, and what was read outside of runs; ``None`` if nothing."""
@@ -143,7 +158,8 @@ class PassedCalls:
 
     def forget_session(self, session: str) -> None:
         """Forget what a session has read, because it has ended."""
-        self._flowed.pop(session, None)
+        for kept in (self._flowed, self._first, self._links):
+            kept.pop(session, None)
 
     def _find_flowed(self, origin: Origin) -> frozenset[Label]:
         # A session that has no room is taken for one that has read everything.

@@ -305,7 +305,8 @@ async def _is_allowed(case: Case, params: CallToolRequestParams, verdict: Verdic
 def _list_labels(case: Case, params: CallToolRequestParams, shown: _DefinitionPair) -> tuple[Label, ...] | None:
     """Return the labels of a tool that a person is to check: those that neither a person nor a rule has given it."""
     policy, situation = case.desk.policy, case.situation
-    if situation is None or not policy.uses_labels or (situation.given is not None and not shown.is_changed):
+    uses_labels = policy.default == "flow" or bool(policy.variables & {"labels", "session"})
+    if situation is None or not uses_labels or (situation.given is not None and not shown.is_changed):
         return None
     found = find_labels(policy.labels, params.name, case.origin, situation.given)
     by_rule = find_labels(policy.labels, params.name, case.origin, ())
