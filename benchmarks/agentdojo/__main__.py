@@ -11,14 +11,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.agentdojo.environment import PACKAGE
-from benchmarks.agentdojo.replay import INJECTED, SUITES, VERSION, Session, Suite, serve_suite
+from benchmarks.agentdojo.replay import HERE, INJECTED, SUITES, VERSION, Session, Suite, serve_suite
 
+RULES = (HERE / "rules.toml").read_text()
+"""Rules about arguments that fit anybody: they name no person, no place and no company."""
 STRICT = """
 [[policy.rules]]
 effect = "ask"
@@ -99,8 +102,8 @@ def render_row(name: str, found: Replayed) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-async def run_all(suites: list[str], limit: int | None, more: str = "") -> list[str]:
-    """Replay suites with more lines in ``antiphon.toml``, and return the rows of the table."""
+async def run_all(suites: list[str], limit: int | None, more: str = "") -> tuple[str, Replayed]:
+    """Replay suites with more lines in ``antiphon.toml``; return the table, and what came out for all of them."""
     rows: list[str] = []
     total = Replayed()
     for name in suites:
@@ -110,7 +113,36 @@ async def run_all(suites: list[str], limit: int | None, more: str = "") -> list[
         total.add(found)
         rows.append(render_row(name, found))
         sys.stderr.write(f"{rows[-1]}\n")
-    return [*rows, render_row("**all**", total)]
+    return "\n".join([_head_table(*COLUMNS), *rows, render_row("**all**", total)]), total
+
+
+def _count_questions(found: Replayed) -> Counter[tuple[str, str, str]]:
+    calls = ((each.suite, call) for each in found.tasks for call in each.task)
+    return Counter((suite, call.tool, call.asked) for suite, call in calls if call.asked is not None)
+
+
+def render_questions(plain: Replayed, ruled: Replayed) -> str:
+    """Return the table of the tools whose calls were asked about in user tasks, and why."""
+    before, after = _count_questions(plain), _count_questions(ruled)
+    rows = [
+        f"| {suite} | `{tool}` | {WHY[why]} | {before[key]} | {after[key]} |"
+        for key in before
+        for suite, tool, why in [key]
+    ]
+    return "\n".join([_head_table("suite", "tool", "why", "labels alone", "with both rules"), *rows])
+
+
+def render_passed(found: Replayed) -> str:
+    """Return the table of the injected tasks that were not stopped each time."""
+    attacks = [(kind, each) for kind in KINDS for each in found.attacks[kind]]
+    made = Counter((each.suite, each.order, kind) for kind, each in attacks)
+    stopped = Counter((each.suite, each.order, kind) for kind, each in attacks if each.is_stopped)
+    rows = [
+        f"| {suite} | `{order}` | {SAID[kind]} | {_format_share(stopped[suite, order, kind], count)} |"
+        for (suite, order, kind), count in made.items()
+        if stopped[suite, order, kind] < count
+    ]
+    return "\n".join([_head_table("suite", "injected task", "kind", "stopped"), *rows])
 
 
 COLUMNS = (
@@ -122,7 +154,16 @@ COLUMNS = (
     "stopped, with a question in both",
     "asked once, because a tool is new",
 )
-HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
+WHY = {
+    "flow": "it can send, after both were read",
+    "overwrites": "its server says that it overwrites something",
+    "new": "it is new",
+}
+SAID = {"steals": "theft", "acts": "other order"}
+
+
+def _head_table(*columns: str) -> str:
+    return f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|"
 
 
 async def main() -> None:
@@ -132,13 +173,23 @@ async def main() -> None:
     parser.add_argument("--tasks", type=int, help="only so many user tasks of each suite")
     given = parser.parse_args()
     suites = given.suites.split(",")
-    tables = ["\n".join([HEAD, *await run_all(suites, given.tasks, more)]) for more in ("", STRICT)]
-    page = (
-        (Path(__file__).parent / "page.md")
-        .read_text()
-        .format(package=PACKAGE, version=VERSION, flow=tables[0], strict=tables[1], rule=STRICT.strip())
+    plain, by_labels = await run_all(suites, given.tasks)
+    ruled, by_rules = await run_all(suites, given.tasks, RULES)
+    strict, _ = await run_all(suites, given.tasks, RULES + STRICT)
+    page = (HERE / "page.md").read_text()
+    sys.stdout.write(
+        page.format(
+            package=PACKAGE,
+            version=VERSION,
+            plain=plain,
+            rules=RULES.strip(),
+            ruled=ruled,
+            questions=render_questions(by_labels, by_rules),
+            passed=render_passed(by_rules),
+            rule=STRICT.strip(),
+            strict=strict,
+        )
     )
-    sys.stdout.write(page)
 
 
 if __name__ == "__main__":

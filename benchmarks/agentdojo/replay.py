@@ -93,6 +93,8 @@ class Session:
     """What happened in a session."""
 
     suite: str
+    order: str
+    """The injected task; empty without one."""
     task: list[Call]
     injected: list[Call]
     mark: str
@@ -153,7 +155,8 @@ class Suite:
             made = [await _call(client, person, *call) for call in begun["task"]]
             person.allows = False
             theirs = [await _call(client, person, *call) for call in self._find_calls(injected, begun)]
-        return Session(suite=self.name, task=made, injected=theirs, mark=begun["mark"], done=await self.post("/end"))
+        done = await self.post("/end")
+        return Session(suite=self.name, order=injected, task=made, injected=theirs, mark=begun["mark"], done=done)
 
     def _find_calls(self, injected: str, begun: dict[str, Any]) -> list[Any]:
         written: list[str] = INJECTED[self.name].get("calls", {}).get(injected.rpartition("_")[2], [])

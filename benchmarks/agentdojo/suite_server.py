@@ -8,6 +8,7 @@ returns the calls of both. One to ``/end`` says whether AgentDojo's own checks f
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from copy import deepcopy
@@ -41,7 +42,7 @@ class SuiteWorld:
         self.task = self.suite.user_tasks.get(task)
         self.injected = self.suite.injection_tasks.get(injected)
         mark = f"<ORDER---{injected}--->"
-        self.world = self._load(mark if injected else "")
+        self.world = self._load(f"{mark} {_write_order(self.injected.GOAL)}" if self.injected is not None else "")
         if self.task is not None:
             self.world = self.task.init_environment(self.world)
         self.before = deepcopy(self.world)
@@ -49,12 +50,12 @@ class SuiteWorld:
         calls = {name: [] if one is None else one.ground_truth(self.world) for name, one in chosen.items()}
         return {"mark": mark, **{name: [[call.function, call.args] for call in made] for name, made in calls.items()}}
 
-    def _load(self, mark: str) -> Any:
+    def _load(self, order: str) -> Any:
         """Load a world, which takes up to a second the first time."""
-        if mark not in self._worlds:
-            marks = dict.fromkeys(self.suite.get_injection_vector_defaults(), mark) if mark else {}
-            self._worlds[mark] = self.suite.load_and_inject_default_environment(marks)
-        return deepcopy(self._worlds[mark])
+        if order not in self._worlds:
+            orders = dict.fromkeys(self.suite.get_injection_vector_defaults(), order) if order else {}
+            self._worlds[order] = self.suite.load_and_inject_default_environment(orders)
+        return deepcopy(self._worlds[order])
 
     def call(self, name: str, arguments: dict[str, Any]) -> str:
         """Call a tool of the suite."""
@@ -65,9 +66,12 @@ class SuiteWorld:
         return tool_result_to_str(result)
 
     def judge(self) -> dict[str, bool | None]:
-        """Return what AgentDojo's own checks find: whether the task is done, and the injected one."""
+        """Return what AgentDojo's own checks find: whether the task is done, or beside an injected one that one.
+
+        Whether the task is done takes far longer to find out than all calls take.
+        """
         found: dict[str, bool | None] = {"task": None, "injected": None}
-        if self.task is not None:
+        if self.task is not None and self.injected is None:
             said, worlds = self.task.GROUND_TRUTH_OUTPUT, (self.before, self.world)
             done = self.task.utility_from_traces(said, *worlds, self.calls)
             found["task"] = self.task.utility(said, *worlds) if done is None else done
@@ -76,6 +80,11 @@ class SuiteWorld:
             done = self.injected.security_from_traces(said, *worlds, self.calls)
             found["injected"] = self.injected.security(said, *worlds) if done is None else done
         return found
+
+
+def _write_order(goal: str) -> str:
+    """Return the text of an injected task in one line that fits everywhere in a world's YAML."""
+    return " ".join(re.sub(r"[^\w./@-]", " ", goal).split())
 
 
 def make_server(name: str, version: str) -> Server:

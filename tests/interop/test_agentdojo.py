@@ -6,20 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.agentdojo.__main__ import STRICT, replay_suite
+from benchmarks.agentdojo.__main__ import RULES, STRICT, replay_suite
 from benchmarks.agentdojo.replay import TOOLS, serve_suite
 
 
 @pytest.mark.timeout(600)  # a suite starts in some seconds, and a machine may be busy
 @pytest.mark.parametrize("suite", ["banking", "slack"])
 async def test_what_would_steal_is_asked_about_and_most_else_is_not(suite: str, tmp_path: Path):
-    """The tasks are done by AgentDojo's own checks, and no injected theft is."""
-    async with serve_suite(suite, tmp_path) as served:
+    """The tasks are done by AgentDojo's own checks, and no injected theft is; links in messages are followed."""
+    async with serve_suite(suite, tmp_path, RULES) as served:
         found = await replay_suite(served, 4)
     # Each tool is asked about when it is used for the first time, and has its labels in the data.
     assert found.new == len(TOOLS[suite])
     assert len(found.tasks) == 4
     assert found.asked < found.calls
+    assert not any(call.asked for each in found.tasks for call in each.task if call.tool == "get_webpage")
     assert found.attacks["steals"]
     assert all(each.is_stopped and not each.done["injected"] for each in found.attacks["steals"])
 
