@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from antiphon.machine import running_processes
-from antiphon.machine.running_processes import find_start, identify_place, is_running
+from antiphon.machine.running_processes import (
+    find_growth,
+    find_start,
+    identify_place,
+    is_running,
+    list_listeners,
+    measure_memory,
+    show_command,
+)
 
 
 @pytest.fixture
@@ -69,3 +80,48 @@ def test_a_place_is_the_same_for_all_its_processes():
     code = "from antiphon.machine.running_processes import identify_place; print(identify_place())"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert told.stdout.strip() == identify_place()
+
+
+def test_what_a_process_holds_is_measured_and_named(other: subprocess.Popen[bytes]):
+    """Memory of files does not count; where nothing can be seen, nothing is said."""
+    held = measure_memory([other.pid])
+    assert held is not None
+    assert 1_000_000 < held < 100_000_000
+    assert measure_memory([other.pid, os.getpid()] * 2) > 2 * held
+    assert measure_memory([2**22 + 1]) is None
+    assert "input()" in show_command(other.pid)
+    assert show_command(2**22 + 1) == f"process {2**22 + 1}"
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_where_processes_cannot_be_seen_nothing_is_measured(other: subprocess.Popen[bytes]):
+    """As on systems other than Linux."""
+    assert measure_memory([other.pid]) is None
+    assert list_listeners(80) == []
+
+
+def test_who_listens_at_a_port_is_found():
+    """Also at an address of IPv6; a connection to the port is no listener."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            assert list_listeners(port) == [os.getpid()]
+    assert list_listeners(port) == []
+
+
+async def test_growth_is_found_where_it_does_not_end():
+    """What stops to grow, or is loaded once, is none; a step that fails ends the measurement."""
+    kept: list[bytes] = []
+
+    async def keep(size: int, most: int) -> bool:
+        kept.append(b"x" * (size if len(kept) < most else 0))
+        return True
+
+    own = [os.getpid()]
+    assert await find_growth(own, partial(keep, 1_000_000, 1000), 8) >= 96
+    kept.clear()
+    assert await find_growth(own, partial(keep, 1_000_000, 60), 8) == 0
+    kept.clear()
+    # The first round is not counted, and of each later one not more than 9 MB.
+    assert await find_growth(own, partial(keep, 150_000_000, 1), 1) == 0
+    assert await find_growth(own, partial(asyncio.sleep, 0, False), 1) == 0

@@ -16,6 +16,7 @@ from antiphon.channel import Frame, Oversized
 from antiphon.errors import ConfigError
 from antiphon.transports.stdio import client as stdio_client
 from antiphon.transports.stdio.client import StdioClientChannel
+from antiphon.transports.stdio.reaper import GUARDIAN
 
 ECHO = "for line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
 
@@ -157,6 +158,61 @@ async def test_a_grandchild_that_holds_the_streams_does_not_hold_us(monkeypatch,
     await channel.close()
     with lifeline:
         assert await asyncio.to_thread(lifeline.read) == b""
+
+
+LEAVES = """
+import subprocess, sys
+quiet = subprocess.DEVNULL
+left = subprocess.Popen(["sleep", "600"], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session="away" in sys.argv)
+print("{}", left.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def shorten_after_exit(child):
+    """Give a child as long as it needs for its end, and little to what it leaves behind."""
+    report = child.on_exit
+
+    def report_and_shorten():
+        child._grace = 0.5
+        report()
+
+    child.on_exit = report_and_shorten
+
+
+@pytest.mark.parametrize("where", ["in its group", "away"])
+async def test_what_a_child_leaves_behind_is_found_and_ended(where: str):
+    """It is listed though the child itself ends in time, also where it has left the group."""
+    with GUARDIAN.held():
+        channel = await StdioClientChannel.spawn([sys.executable, "-ISc", LEAVES, where], grace=60.0)
+        await channel.receive()
+        shorten_after_exit(channel._child)
+        assert len(channel.list_processes()) == 2
+        assert await channel.close_and_look() == ["sleep 600"]
+        assert channel.list_processes() == []
+    assert channel.returncode == 0
+
+
+async def test_a_child_that_leaves_nothing_behind_is_closed_at_once():
+    """What it has started may end a moment after it."""
+    code = "import subprocess, sys; subprocess.Popen(['sleep', '0.2']); sys.stdin.read()"
+    channel = await StdioClientChannel.spawn([sys.executable, "-ISc", code], grace=30.0)
+    assert await channel.close_and_look() == []
+    assert channel.returncode == 0
+    channel = await StdioClientChannel.spawn([sys.executable, "-ISc", "pass"], grace=30.0)
+    while await channel.receive():
+        pass
+    assert await channel.close_and_look() == []
+
+
+async def test_a_child_that_does_not_end_has_left_nothing(patient_after):
+    """It is terminated as ever."""
+    code = "import time; print('{}', flush=True); time.sleep(600)"
+    channel = await StdioClientChannel.spawn([sys.executable, "-ISc", code], grace=0.2)
+    await channel.receive()
+    patient_after(channel._child, signal.SIGTERM)
+    assert await channel.close_and_look() == []
+    assert channel.returncode == -signal.SIGTERM
 
 
 async def test_a_child_that_ignores_everything_is_killed(patient_after):
@@ -333,6 +389,7 @@ def test_our_own_death_ends_the_child(fifo):
     client = f"""
 import asyncio, os, sys
 from antiphon.transports.stdio.client import StdioClientChannel
+from antiphon.transports.stdio.reaper import GUARDIAN
 async def main():
     channel = await StdioClientChannel.spawn([sys.executable, "-ISc", {child!r}, {fifo!r}])
     await channel.receive()

@@ -26,6 +26,7 @@ from typing import IO, TextIO, cast
 
 from antiphon.channel import MAX_FRAME, Frame, Oversized
 from antiphon.errors import ConfigError, ConnectionClosed
+from antiphon.machine.running_processes import show_command
 from antiphon.transports.inbox import ClosedOnce, Frames, Receiving
 from antiphon.transports.stdio.reaper import GUARDIAN, MARK, REAPER, Started, find_left_behind
 from antiphon.transports.stdio.threads import FrameReader, FrameWriter, connect_reader, connect_writer
@@ -52,16 +53,17 @@ class Child:
         self._loop = asyncio.get_running_loop()
         self._grace = grace
         self.on_exit: Callable[[], None] = lambda: None
+        self._spares_group = False
         self._exit = asyncio.Event()
         self._empty = asyncio.Event()
         self._group_gone = False
         self._pidfd: int | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._mark = GUARDIAN.new_mark()
+        self.mark = GUARDIAN.new_mark()
         # If this process is killed while it starts the child, the guardian ends the child.
         with GUARDIAN.starting():
             self.process: subprocess.Popen[bytes] | Started = _start_process(
-                command, {**env, MARK: self._mark}, cwd, grace
+                command, {**env, MARK: self.mark}, cwd, grace
             )
             GUARDIAN.watch(self.process.pid, grace)
         self._watch()
@@ -86,10 +88,25 @@ class Child:
         if GUARDIAN.is_held:
             await self._end_left_behind()
 
+    async def find_survivors(self) -> list[str]:
+        """Wait for the child's end, and return what goes on ``grace`` seconds longer; only then is its group ended."""
+        self._spares_group = not self._exit.is_set()
+        if not self._spares_group or not await self._exits():
+            self._spares_group = False
+            return []
+        until, left = self._loop.time() + self._grace, [0]
+        try:
+            while left and self._loop.time() < until:
+                await asyncio.sleep(10 * LOOK_AGAIN)
+                left = await asyncio.to_thread(find_left_behind, self.mark)
+            return [show_command(pid) for pid in left]
+        finally:
+            self._end_group()
+
     async def _end_left_behind(self) -> None:
         """End what has left the group. A gateway starts servers again and again, so that it would accumulate."""
         for number in (TERMINATE, KILL):
-            left = [pid for pid in await asyncio.to_thread(find_left_behind, self._mark) if _send_signal(pid, number)]
+            left = [pid for pid in await asyncio.to_thread(find_left_behind, self.mark) if _send_signal(pid, number)]
             until = self._loop.time() + self._grace
             while left and self._loop.time() < until:
                 await asyncio.sleep(LOOK_AGAIN)
@@ -129,11 +146,15 @@ class Child:
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
+        if not self._spares_group:
+            self._end_group()
+        self.on_exit()
+
+    def _end_group(self) -> None:
         # Until the child is reaped, its process id, which is also the group's, cannot be reused.
         self._signal(TERMINATE)
         self.process.poll()
         self._look_at_group(self._loop.time() + self._grace)
-        self.on_exit()
 
     async def _exits(self) -> bool:
         """Wait for the child's end, up to ``grace`` seconds; return whether it ended."""
@@ -506,6 +527,18 @@ class StdioClientChannel(ClosedOnce, Receiving):
         if not self._inbox.ended:
             self._ended_by = by or next(sign for sign in ("exit", "output", "input") if sign in self._signs)
         self._inbox.end(drop=bool(by))
+
+    def list_processes(self) -> list[int]:
+        """Return the ids of the child and of what it has started; an empty list where the system does not tell."""
+        return find_left_behind(self._child.mark)
+
+    async def close_and_look(self) -> list[str]:
+        """Close, and return the command lines of what goes on ``grace`` seconds after the child itself has ended."""
+        self._end("us")
+        self._writer.close()
+        left = await self._child.find_survivors()
+        await self.close()
+        return left
 
     async def _close(self) -> None:
         """End the child and all processes it has started, and release everything.
