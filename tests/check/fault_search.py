@@ -16,7 +16,8 @@ from tests.check.faulty_web import WebFault
 ROOT = Path(__file__).parents[2]
 PROCESSES = {
     "dies at once", "hangs at start", "hangs in a list", "ends in between", "banner", "giant line", "floods", "stays",
-    "latin", "no fault", "other tools", "pretty print", "tells its environment",
+    "ignores the signal", "leaves a child", "leaves a daemon", "grows with each request", "grows with a list",
+    "grows at first", "starts slowly", "latin", "no fault", "other tools", "pretty print", "tells its environment",
 }  # fmt: skip
 """Faults that only a process has."""
 SILENT = {"silent", "no answer", "no large messages", "no batches", "hangs at start", "hangs in a list"}

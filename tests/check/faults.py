@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 
@@ -22,12 +23,15 @@ from tests.check.faulty_server import (
     end,
     fail,
     flood,
+    hoard,
+    keep,
     merge,
     notify,
     page,
     pages_without_end,
     refuse,
     result,
+    start_child,
     succeed,
     tell_progress,
     unknown,
@@ -297,6 +301,17 @@ FAULTS: dict[str, Fault] = {
         "size.large", "of three megabytes", lambda q, r: [] if len(str(q)) > 1_000_000 else [r] if r else [], "advice"
     ),
     "stays": Fault("stdio.exit", "end of standard input", lambda q, r: [r] if r else [], "advice"),
+    "ignores the signal": Fault("stdio.exit", "end of standard input", lambda q, r: [r] if r else [], "advice"),
+    "leaves a child": Fault(
+        "stdio.orphan", "end of standard input", at("initialize", start_child(leaves_group=False)), "advice"
+    ),
+    "leaves a daemon": Fault(
+        "stdio.orphan", "end of standard input", at("initialize", start_child(leaves_group=True)), "advice"
+    ),
+    "grows with each request": Fault("memory.request", "tools/list", keep(200_000), "advice"),
+    "grows with a list": Fault("memory.request", "prompts/list", at("prompts/list", keep(200_000)), "advice"),
+    "grows at first": Fault("", "", hoard),
+    "starts slowly": Fault("start.slow", "a second start", lambda q, r: [r] if r else [], "advice"),
     "dies of a broken line": Fault("rpc.survival", "no JSON", lambda q, r: [r] if r else [], "advice"),
     "ignores broken lines": Fault("rpc.parse-error", "no JSON", lambda q, r: [r] if r else [], "advice"),
     # Calls.
@@ -337,9 +352,18 @@ FAULTS: dict[str, Fault] = {
 """Each fault by what is wrong."""
 
 
+def prepare(name: str) -> None:
+    """Do what is wrong before the first message."""
+    if name == "starts slowly":
+        time.sleep(1.0)
+    if name == "ignores the signal":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def main(name: str) -> None:
     """Serve over standard input and output, with one fault."""
     change = FAULTS[name].change
+    prepare(name)
     for line in sys.stdin.buffer:
         try:
             messages: Json | list[Json] = json.loads(line)
@@ -356,7 +380,7 @@ def main(name: str) -> None:
             continue
         for message in change(messages, answer(messages) if "id" in messages else {}):
             write(message)
-    if name == "stays":
+    if name in ("stays", "ignores the signal"):
         time.sleep(600)
 
 

@@ -7,6 +7,7 @@ It is written by hand, so that no part of the library hides a fault.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -192,6 +193,36 @@ def end(_request: Json, _reply: Json) -> Iterable[object]:
     """End the process."""
     sys.stdout.flush()
     os._exit(3)
+
+
+def start_child(*, leaves_group: bool) -> Change:
+    """Start a process that goes on when the server has ended."""
+
+    def apply(_request: Json, reply: Json) -> Iterable[object]:
+        quiet = subprocess.DEVNULL
+        subprocess.Popen(["sleep", "600"], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=leaves_group)
+        return [reply]
+
+    return apply
+
+
+KEPT: list[bytes] = []
+
+
+def keep(size: int) -> Change:
+    """Take memory for each request that is never given back."""
+
+    def apply(_request: Json, reply: Json) -> Iterable[object]:
+        KEPT.append(b"x" * size)
+        return [reply] if reply else []
+
+    return apply
+
+
+def hoard(request: Json, reply: Json) -> Iterable[object]:
+    """Keep a cache that has a bound: it grows at first."""
+    del KEPT[60:]
+    return keep(1_000_000)(request, reply)
 
 
 def wait_for_ever(_request: Json, _reply: Json) -> Iterable[object]:

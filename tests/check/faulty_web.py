@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from aiohttp import web
@@ -33,6 +36,7 @@ WEB_FAULTS = {
     "no get": WebFault("http.get", "GET"),
     "get of html": WebFault("http.get", "GET"),
     "no resumption": WebFault("http.resume", "GET with Last-Event-ID", "advice"),
+    "grows with each session": WebFault("memory.session", "sessions opened and closed", "advice"),
     "redirects": WebFault("http.redirect", "initialize", "advice"),
     "takes garbage": WebFault("http.garbage", "POST of a broken body", "advice"),
     "fails on garbage": WebFault("http.garbage", "POST of a broken body", "advice"),
@@ -68,6 +72,7 @@ class FaultyWeb:
         self.fault = fault
         self.sessions: set[str] = set()
         self.ended: set[str] = set()
+        self.kept: list[bytes] = []
         self.root = ""
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -157,6 +162,7 @@ class FaultyWeb:
             }
             headers[SESSION] = session.get(self.fault, secrets.token_hex(16))
             self.sessions.add(headers[SESSION])
+            self.kept.append(b"x" * (1_000_000 if self.fault == "grows with each session" else 0))
             self.ended.discard(headers[SESSION])
         if self.fault == "html" and request["method"] == "tools/list":
             return web.Response(text=json.dumps(reply), content_type="text/html")
@@ -203,6 +209,20 @@ class FaultyWeb:
 
 
 @asynccontextmanager
+async def start_web(fault: str) -> AsyncGenerator[str]:
+    """Serve with a fault in a process of its own for as long as the context lasts; gives its URL."""
+    words = [sys.executable, "-m", "tests.check.faulty_web", fault]
+    root = Path(__file__).parents[2]
+    process = await asyncio.create_subprocess_exec(*words, cwd=root, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        yield (await process.stdout.readline()).decode().strip()
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
 async def serve_web(fault: str) -> AsyncGenerator[str]:
     """Serve with a fault for as long as the context lasts; gives its URL."""
     faulty = FaultyWeb(fault)
@@ -219,3 +239,14 @@ async def serve_web(fault: str) -> AsyncGenerator[str]:
         yield f"{faulty.root}/mcp"
     finally:
         await runner.cleanup()
+
+
+async def main(fault: str) -> None:
+    """Serve until the process is ended."""
+    async with serve_web(fault) as url:
+        print(url, flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

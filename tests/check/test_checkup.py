@@ -32,6 +32,8 @@ async def test_a_fault_of_a_process_is_found_and_nothing_else(name: str, monkeyp
     """A process that hangs, floods, dies or writes rubbish is ended, and its fault is found."""
     if name in SILENT:
         monkeypatch.setattr(checkup, "START_WAIT", 5.0)
+    monkeypatch.setattr(checkup, "MEMORY_WAIT", 60.0)
+    monkeypatch.setattr(checkup, "SLOW_START", 0.9 if name == "starts slowly" else 60.0)
     await look_for_fault(name, in_process=True)
 
 

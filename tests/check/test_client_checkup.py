@@ -15,9 +15,11 @@ from antiphon.check.client_checkup import check_client
 from antiphon.errors import ConfigError
 from antiphon.wire.revisions import find_revision
 from tests.check.faulty_client import CLIENT_FAULTS, LEGACY, MODERN
+from tests.check.piped_client import PIPED_FAULTS
 
 SILENT = {"waits for ever", "silent to the unknown", "silent to persons"}
 PROGRAM = str(Path(__file__).with_name("faulty_client.py"))
+ROOT = Path(__file__).parents[2]
 
 
 async def check_with(fault: str, era: str, monkeypatch: pytest.MonkeyPatch, *trials: str) -> CheckReport:
@@ -48,6 +50,52 @@ async def test_a_right_client_has_no_finding(era: str, monkeypatch: pytest.Monke
     report = await check_with("none", era, monkeypatch, *names)
     assert (report.findings, report.problem) == ([], "")
     assert report.revisions == ([MODERN] if era == "modern" else [LEGACY[1], LEGACY[-1]])
+
+
+async def check_piped(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, *trials: str, wait: float = 30.0
+) -> CheckReport:
+    """Check the client over stdio that these words start, in some of the trials."""
+    chosen = tuple(one for one in read_rules().trial if one.name in trials)
+    monkeypatch.setattr(client_checkup, "read_rules", lambda: structs.replace(read_rules(), trial=chosen))
+    monkeypatch.chdir(ROOT)
+    return await check_client([sys.executable, "-m", "tests.check.piped_client", *words], timeout=wait)
+
+
+@pytest.mark.parametrize("name", PIPED_FAULTS)
+async def test_a_fault_over_stdio_is_found_and_nothing_else(name: str, monkeypatch: pytest.MonkeyPatch):
+    """Its messages are examined as over HTTP, and a server that ends is tried here only."""
+    fault = PIPED_FAULTS[name]
+    # The first trial shows that it ends by itself, so that silence says something.
+    wait = 5.0 if name == "waits for the dead" else 30.0
+    report = await check_piped([name, "{server}"], monkeypatch, "asks", fault.trial, wait=wait)
+    assert {one.rule.id for one in report.findings} == {fault.rule}, report.findings
+    assert any(fault.place in one.place for one in report.findings), report.findings
+    assert {one.rule.severity for one in report.findings} == {fault.level}
+
+
+async def test_a_right_client_over_stdio_has_no_finding(monkeypatch: pytest.MonkeyPatch):
+    """It is tried by all trials that need no HTTP, but for the one with pages without end."""
+    names = [one.name for one in read_rules().trial if one.name not in ("endless", "rounds")]
+    report = await check_piped(["none", "{server}"], monkeypatch, *names)
+    assert (report.findings, report.problem, report.revisions) == ([], "", [LEGACY[1], LEGACY[-1]])
+
+
+async def test_a_client_that_reads_a_configuration_gets_an_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Within a word, and in its environment, the server is an entry of a configuration."""
+    program = tmp_path / "reads_entry.py"
+    program.write_text(
+        "import json, os, subprocess, sys\nentry = json.loads(sys.argv[1].partition('=')[2])\n"
+        "assert entry == json.loads(os.environ['ANTIPHON_CHECK_SERVER'])\n"
+        "words = [sys.executable, '-m', 'tests.check.piped_client', 'none', entry['command'], *entry['args']]\n"
+        "sys.exit(subprocess.call(words))\n",
+        encoding="utf-8",
+    )
+    chosen = tuple(one for one in read_rules().trial if one.name == "older")
+    monkeypatch.setattr(client_checkup, "read_rules", lambda: structs.replace(read_rules(), trial=chosen))
+    monkeypatch.chdir(ROOT)
+    report = await check_client([sys.executable, str(program), "config={server}"], timeout=30.0)
+    assert (report.findings, report.problem, report.revisions) == ([], "", [LEGACY[1]])
 
 
 def test_pages_without_end_are_found():

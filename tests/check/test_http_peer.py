@@ -5,23 +5,33 @@ from __future__ import annotations
 import pytest
 
 from antiphon import Server
+from antiphon.check import checkup
 from antiphon.check.checkup import check_server
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY
 from tests.check.fault_search import assert_found
-from tests.check.faulty_web import SIGNING_IN, WEB_FAULTS, serve_web
+from tests.check.faulty_web import SIGNING_IN, WEB_FAULTS, serve_web, start_web
 from tests.support.network import listening
 
 _MODERN = {"any method header", "no method header", "any revision header", "any name header", "200 for unknown"}
 
 
 @pytest.mark.parametrize("name", WEB_FAULTS)
-async def test_a_fault_of_http_is_found_and_nothing_else(name: str):
+async def test_a_fault_of_http_is_found_and_nothing_else(name: str, monkeypatch: pytest.MonkeyPatch):
     """A server with one fault has findings of one rule, at the place of the fault."""
+    monkeypatch.setattr(checkup, "MEMORY_WAIT", 60.0)
     revision = LATEST.name if name in _MODERN else "auto" if name == "no fault" else LATEST_LEGACY.name
-    async with serve_web(name) as url:
+    # The memory of this process is not measured.
+    async with (start_web if name == "grows with each session" else serve_web)(name) as url:
         report = await check_server(url, timeout=30.0, revision=revision)
     assert_found(report, WEB_FAULTS[name])
     assert bool(report.problem) == (name in SIGNING_IN or name == "redirects")
+
+
+async def test_a_server_in_a_process_of_its_own_has_no_finding():
+    """Its memory is measured while requests and sessions are repeated, and stays as it is."""
+    async with start_web("no fault") as url:
+        report = await check_server(url, timeout=30.0)
+    assert (report.findings, report.problem) == ([], "")
 
 
 async def test_a_server_that_cannot_be_reached_is_a_problem():

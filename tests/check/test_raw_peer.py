@@ -29,7 +29,7 @@ def take_messages(*frames: bytes) -> tuple[RawPeer, list[str]]:
         (b"{", ["rpc.rubbish"]),
         (b"7", ["rpc.message"]),
         (b"[]", ["rpc.message"]),
-        (b"[" * 100_000 + b"]" * 100_000, ["rpc.rubbish"]),
+        (b"[" * 100_000 + b"]" * 100_000, ["safety.oversized"]),
         (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), ["safety.oversized"]),
         (b'{"jsonrpc":"2.0","id":true,"result":{}}', []),
         (b'{"jsonrpc":"2.0","id":7,"result":{}}', ["rpc.id"]),

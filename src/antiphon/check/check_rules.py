@@ -1,14 +1,15 @@
 """The rules of a check, and the one evaluator that applies them to whatever was seen of a server.
 
 The rules are data: ``rules/10-opening.toml`` says what each member means. A rule is an error only where the
-specification says MUST.
+specification says MUST. What a JSON Schema cannot express (texts that mislead, schemas that nothing fits) is tested by
+functions that rules name; their patterns are those of ``host.checks``, which a host applies to each call as well.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import islice
@@ -18,13 +19,22 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from antiphon.check.value_tests import TESTS, JsonPath, list_texts, read_list, read_object, walk_schemas
-from antiphon.host.checks.redact import mask_text
-from antiphon.host.checks.visible import inert_line
-from antiphon.json_schema.validator import join_path
+from antiphon.errors import ConfigError
+from antiphon.host.checks.redact import find_secrets, is_password, mask_text, names_password
+from antiphon.host.checks.risk import list_orders
+from antiphon.host.checks.visible import blank_runs, count_hidden, find_lookalikes, inert_line
+from antiphon.json_schema.effort import count_members
+from antiphon.json_schema.validator import SchemaValidator, join_path
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
+JsonPath = tuple[str | int, ...]
+Seen = Iterator[tuple[JsonPath, object]]
+ValueTest = Callable[[object, Sequence[str]], Seen]
+MAX_VALUES = 20_000
+"""Most values within one definition that are looked at; the largest real ones have below 3,000."""
+_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_NESTED = ("items", "additionalProperties", "not", "if", "then", "else", "prefixItems", "allOf", "anyOf", "oneOf")
 MAX_SEEN = 400
 """Most characters that a finding shows of a message: a few lines of a terminal."""
 Severity = Literal["error", "advice"]
@@ -72,7 +82,8 @@ class Probe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     copies: int = 1
     cursor: str = ""
     pages: int = 1
-    deed: Literal["", "cut", "lost", "redirect"] = ""
+    over: Literal["", "http", "stdio"] = ""
+    deed: Literal["", "cut", "lost", "redirect", "gone"] = ""
 
 
 class PlayedClient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -117,6 +128,7 @@ class RuleFile(Struct):
     probe: tuple[Probe, ...]
     http: tuple[Probe, ...]
     trial: tuple[Probe, ...]
+    relay: str
     results: dict[str, dict[str, Any]]
 
 
@@ -132,7 +144,7 @@ def read_rules() -> RuleFile:
     return msgspec.convert(found, RuleFile)
 
 
-def list_probes(kind: Literal["probe", "http"], revision: Revision) -> list[Probe]:
+def get_probes(kind: Literal["probe", "http"], revision: Revision) -> list[Probe]:
     """Return the probes for a revision, in their order."""
     return [one for one in getattr(read_rules(), kind) if _covers(one, revision)]
 
@@ -156,7 +168,8 @@ def find_faults(kind: str, value: object, revision: Revision | None = None) -> I
 
 def _examine_value(rule: CheckRule, value: object) -> Iterator[tuple[JsonPath, object]]:
     if rule.test:
-        yield from TESTS[rule.test](value)
+        name, *kinds = re.split("[:,]", rule.test)
+        yield from TESTS[name](value, kinds)
         return
     # A number or a nesting that no validator reads says nothing here: the bounds of messages are examined elsewhere.
     with suppress(ValueError, OverflowError):
@@ -198,3 +211,125 @@ def excerpt_of(value: object) -> str:
         value = (value if isinstance(value, bytes) else encode_value(value))[: 8 * MAX_SEEN].decode(errors="replace")
     text = inert_line(mask_text(re.sub(r"[ \t\r\n]+", " ", value[: 4 * MAX_SEEN])))
     return text if len(text) <= MAX_SEEN else f"{text[:MAX_SEEN]} ..."
+
+
+def read_object(value: object) -> dict[str, Any]:
+    """Return an object, or an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def read_list(value: object) -> list[Any]:
+    """Return a list, or an empty one for anything else."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def list_texts(value: object) -> Iterator[tuple[JsonPath, str]]:
+    """Yield every text of a value that people or models read, the names of arguments included."""
+    pending: list[tuple[JsonPath, object]] = [((), value)]
+    for _ in range(MAX_VALUES):
+        if not pending:
+            return
+        path, node = pending.pop()
+        if isinstance(node, str):
+            yield path, node
+        for name, each in reversed(read_object(node).items()):
+            if path[-1:] == ("properties",):
+                yield (*path, name), name
+            if name not in ("icons", "_meta", "pattern"):
+                pending.append(((*path, name), each))
+        pending += [((*path, at), each) for at, each in reversed([*enumerate(read_list(node))])]
+
+
+def walk_schemas(value: object) -> Iterator[tuple[JsonPath, dict[str, Any]]]:
+    """Yield a schema and every subschema that is an object; values such as defaults are none."""
+    pending: list[tuple[JsonPath, object]] = [((), value)]
+    for _ in range(MAX_VALUES):
+        if not pending:
+            return
+        path, node = pending.pop()
+        if isinstance(node, dict):
+            yield path, (schema := read_object(cast("object", node)))
+            for keyword in _BY_NAME:
+                pending += [((*path, keyword, name), one) for name, one in read_object(schema.get(keyword)).items()]
+            for keyword in _NESTED:
+                pending += [((*path, keyword, at), one) for at, one in enumerate(read_list(schema.get(keyword)))]
+                pending.append(((*path, keyword), schema.get(keyword)))
+
+
+def _on_text(find: Callable[[str, Sequence[str]], Iterable[object]]) -> ValueTest:
+    return lambda value, kinds: (((), found) for found in find(value, kinds)) if isinstance(value, str) else iter(())
+
+
+def _find_secret_names(properties: object, _: Sequence[str]) -> Seen:
+    for name, schema in read_object(properties).items():
+        # A flag such as "by_api_key" holds none.
+        if names_password(name) and read_object(schema).get("type") not in ("boolean", "integer", "number"):
+            yield (name,), name
+
+
+def _find_set_secrets(variables: object, _: Sequence[str]) -> Seen:
+    for name, value in read_object(variables).items():
+        if find_secrets(f"{name}={value}") or (names_password(name) and is_password(str(value))):
+            yield (name,), "a secret"
+
+
+def _find_broken_schema(schema: object, kinds: Sequence[str]) -> Seen:
+    """Compile a schema as our client does: bounded, in its dialect, without fetching anything."""
+    if not isinstance(schema, dict):
+        return
+    try:
+        SchemaValidator(read_object(cast("object", schema)), place="")
+    except ConfigError as error:
+        text = str(error).removeprefix(": ")
+        # Our engine lacks some regular expressions of ECMA-262, so that they say nothing about the schema.
+        if ("invalid" in kinds) == ("not a valid JSON Schema" in text and 'is not a "regex"' not in text):
+            yield (), text
+
+
+def _find_unknown_required(schema: object, _: Sequence[str]) -> Seen:
+    node = read_object(schema)
+    properties = node.get("properties")
+    if isinstance(properties, dict) and not {"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"} & set(node):
+        for name in read_list(node.get("required")):
+            if isinstance(name, str) and name not in properties:
+                yield ("required",), name
+
+
+def _find_unfit_default(schema: object, _: Sequence[str]) -> Seen:
+    node = read_object(schema)
+    is_little = "default" in node and count_members(node, 200) <= 200
+    # Nothing that it refers to may be fetched, and no pattern of a stranger is matched here.
+    if not is_little or any(sign in repr(node) for sign in ("'$", "'pattern")):
+        return
+    import jsonschema_rs
+
+    with suppress(jsonschema_rs.ValidationError, ValueError, OverflowError):
+        if not jsonschema_rs.validator_for(node).is_valid(node["default"]):
+            yield ("default",), node["default"]
+
+
+def _find_alike_names(names: object, _: Sequence[str]) -> Seen:
+    """Find names that a hurried reader takes for each other, or that differ in capitals only."""
+    met: dict[str, str] = {}
+    for at, name in enumerate(read_list(names)):
+        if isinstance(name, str):
+            twins = str.maketrans("01358", "olesb")
+            reduced = re.sub(r"[\W_]", "", name[:200].lower().translate(twins).replace("rn", "m").replace("i", "l"))
+            if reduced and met.setdefault(reduced, name) != name:
+                yield (at,), f"{met[reduced]}, {name}"
+
+
+TESTS: Mapping[str, ValueTest] = {
+    "hidden": _on_text(lambda text, kinds: (f"{kind}: {text}" for kind in kinds if kind in count_hidden(text))),
+    "orders": _on_text(lambda text, kinds: (words for kind, words in list_orders(text) if kind in kinds)),
+    "blank-room": _on_text(lambda text, _: [text] if blank_runs(text) else []),
+    "lookalike": _on_text(lambda text, _: (text[start:end] for start, end in find_lookalikes(text))),
+    "secret": _on_text(lambda text, _: (found.kind for found in find_secrets(text))),
+    "secret-names": _find_secret_names,
+    "set-secrets": _find_set_secrets,
+    "schema": _find_broken_schema,
+    "unknown-required": _find_unknown_required,
+    "unfit-default": _find_unfit_default,
+    "alike": _find_alike_names,
+}
+"""Each test by the name that rules use; kinds of what it finds follow a colon there."""

@@ -27,22 +27,23 @@ from msgspec import structs
 
 from antiphon.check import server_lists
 from antiphon.check.check_report import CheckReport, add_fault
-from antiphon.check.check_rules import PlayedClient, Probe, excerpt_of, find_faults, list_probes, read_rules
+from antiphon.check.check_rules import PlayedClient, Probe, excerpt_of, find_faults, get_probes, read_object, read_rules
 from antiphon.check.raw_peer import CLIENT, QUIET, ChannelPeer, Json, Note, RawPeer
-from antiphon.check.value_tests import read_list, read_object
 from antiphon.client.connection.targets import Address, Command, Serves, Target, locate_target, open_channel
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.redact import find_secrets, names_password
 from antiphon.identity import launch_of
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.machine.loopback import is_loopback
+from antiphon.machine.running_processes import MAX_GROWTH, find_growth
 from antiphon.transports.stdio.client import GRACE, StdioClientChannel
 from antiphon.transports.stdio.reaper import GUARDIAN
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
-START_WAIT, MODERN_WAIT, TOTAL_WAIT = 60.0, 3.0, 180.0
+START_WAIT, MODERN_WAIT, TOTAL_WAIT, MEMORY_WAIT = 60.0, 3.0, 180.0, 3.0
 """Most seconds for the first answer, since a package may be fetched before; for that of a server that may ignore an
-unknown revision; and for all revisions together."""
+unknown revision; for all revisions together; and for the requests after which its memory is measured."""
+SLOW_START = 10.0  # seconds: the least patient hosts wait no longer by default
 _HOMES = ("HOME", "USERPROFILE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "APPDATA")
 _OPTION = re.compile(r"(?<=-)(\w[\w-]*)[= ](\S+)")
 _EVERYTHING: Json = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
@@ -59,18 +60,15 @@ class Checkup:
     revision: str
     previous: Mapping[str, str]
     client: PlayedClient | None = None
-    grace: float = GRACE
-    """Seconds for the end of a process. Only the first one gets as many as hosts give: a check would take long."""
-    slowness: float = 0.0
-    """Seconds until the first answer: a server that starts slowly does so each time."""
-    is_oldest: bool = False
-    """Whether the server at this address speaks HTTP+SSE, and not Streamable HTTP."""
+    grace: float = GRACE  # seconds for the end of a process: as many as hosts give only for the first one
+    slowness: float = 0.0  # seconds until the first answer: a server that starts slowly does so each time
+    is_oldest: bool = False  # whether the server at this address speaks HTTP+SSE, and not Streamable HTTP
 
     @asynccontextmanager
     async def _connect(self, revision: Revision, note: Note, declares: Json | None = None) -> AsyncGenerator[RawPeer]:
         """Connect once more, for as long as the context lasts; raises ``AntiphonError`` if that cannot be."""
-        given: Json = {"revision": revision, "note": note, "wait": self.wait + 2 * self.slowness}
-        given |= {"declares": declares or {}, "info": CLIENT}
+        given: Json = {"revision": revision, "note": note, "declares": declares or {}, "info": CLIENT}
+        given["wait"] = self.wait + 2 * self.slowness
         if self.client and revision.name in self.client.revisions:
             given |= {"declares": self.client.declares, "info": self.client.info}
         where = self.where
@@ -80,14 +78,14 @@ class Checkup:
                 from antiphon.check.http_peer import HttpPeer
                 from antiphon.transports.http.client.http_request import new_session
 
-                new = new_session(ssl=where.ssl, proxy=where.proxy, trust_env=True)
                 headers = {name.lower(): value for name, value in (where.headers or {}).items()}
+                new = new_session(ssl=where.ssl, proxy=where.proxy, trust_env=True)
                 session = await stack.enter_async_context(new)
                 peer: RawPeer = HttpPeer(url=where.url, session=session, headers=headers, **given)
             elif isinstance(where, Command):
                 channel = await StdioClientChannel.spawn(where.argv, env=where.env, cwd=where.cwd, grace=self.grace)
+                peer = ChannelPeer(channel=channel, is_first=self.grace == GRACE, **given)
                 self.grace = QUIET
-                peer = ChannelPeer(channel=channel, **given)
             else:
                 opened = await open_channel(where, oldest=self.is_oldest)
                 stack.push_async_callback(end_tasks, opened.serving)
@@ -123,10 +121,8 @@ class Checkup:
             async with self._connect(revision, lambda rule, at, seen: held.append((rule, at, seen)), given) as peer:
                 wait = min(self.wait, MODERN_WAIT) if revision.modern else self.wait
                 peer.wait = START_WAIT if is_first else wait + 2 * self.slowness
-                began = time.monotonic()
                 speaks = await _open_session(peer, is_first=is_first)
-                if speaks and is_first:
-                    self.slowness = time.monotonic() - began
+                self.slowness = peer.took if speaks and is_first else self.slowness
                 peer.wait = self.wait
                 if is_first and not speaks and not peer.ended and await self._find_stream(note):
                     return await self._check_revision(revision, is_first=True)
@@ -162,17 +158,17 @@ class Checkup:
         self.report.revisions.append(peer.revision.name)
         peer.examine("text", {name: peer.opening.get(name) for name in ("serverInfo", "instructions")}, "opening")
         lists = await server_lists.read_lists(peer)
-        server_lists.examine_definitions(peer, lists)
+        found = server_lists.examine_definitions(peer, lists)
         self._play_client(peer, lists)
         if not self.report.definitions:
-            self.report.definitions = found = server_lists.hash_definitions(lists)
+            self.report.definitions = found
             for name in self.previous.keys() & found.keys():
                 if self.previous[name] != found[name]:
                     peer.note("deception.changed", name, f"{self.previous[name]}, now {found[name]}")
         await server_lists.call_tools(peer, lists, self.calls)
-        for probe in list_probes("probe", peer.revision):
-            # Over HTTP+SSE, what is no JSON is refused by a status of HTTP.
-            is_meant = not probe.is_fresh and not (probe.raw and self.is_oldest)
+        for probe in get_probes("probe", peer.revision):
+            # Over HTTP, what is no JSON is refused by a status.
+            is_meant = not probe.is_fresh and not (probe.raw and (self.is_oldest or type(peer) is not ChannelPeer))
             if is_meant and not peer.ended and (not probe.needs or probe.needs in peer.capabilities):
                 await _try_probe(peer, probe)
         await peer.try_transport()
@@ -181,34 +177,58 @@ class Checkup:
     def _play_client(self, peer: RawPeer, lists: server_lists.Definitions) -> None:
         """Examine what the host that is played would lose of the server, on a revision that it asks for."""
         if self.client and peer.revision.name in self.client.revisions:
-            counts = {name: len(lists.get(name, [])) for name in ("prompts", "resources")}
-            about: Json = {"tools": lists.get("tools", [])[: server_lists.MAX_ITEMS], **counts}
+            about: Json = {name: len(lists.get(name, [])) for name in ("prompts", "resources")}
+            about["tools"] = lists.get("tools", [])[: server_lists.MAX_ITEMS]
             about["instructions"] = peer.opening.get("instructions") or ""
             peer.examine(f"as:{self.client.name}", about, f"{self.client.title}:")
 
     async def _connect_again(self, revision: Revision, note: Note, first: server_lists.Definitions) -> None:
         """Open a second session, which is to get the same lists; then try what needs a connection of its own."""
         async with self._connect(revision, note) as peer:
-            if not await _open_session(peer, is_first=False):
+            is_open = await _open_session(peer, is_first=False)
+            if is_open and peer.took > SLOW_START and isinstance(self.where, Command):
+                # The first start may have included the download of a package.
+                note("start.slow", "a second start", f"{peer.took:.1f} s until the first answer")
+            if not is_open:
                 note("session.second", "a second session", peer.ended or "refused")
             elif (second := await server_lists.read_lists(peer)) != first and not peer.ended:
                 differing = [member for member, items in first.items() if items != second.get(member)]
                 note("list.unstable", f"{', '.join(differing)} of two sessions", "the two are not the same")
-        for probe in list_probes("probe", revision):
+            if self.report.revisions == [revision.name]:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(MEMORY_WAIT):
+                        await self._watch_memory(peer, note)
+        for probe in get_probes("probe", revision):
             if probe.is_fresh:
                 async with self._connect(revision, note) as peer:
                     await _try_probe(peer, probe)
 
+    async def _watch_memory(self, peer: RawPeer, note: Note) -> None:
+        """Note by what the server grows: by some request, or by sessions where one process serves them all."""
+        peer.note, processes = partial(add_fault, CheckReport("")), peer.list_processes()
+        methods = [method for capability, method, *_ in server_lists.LISTS if capability in peer.capabilities]
+        for method in (*methods, *[""] * (not isinstance(self.where, Command))) if processes else ():
+            step = partial(peer.ask, method) if method else partial(self._use_session, peer)
+            if times := await find_growth(processes, step, 24 if method else 6):
+                rule, place = ("memory.request", method) if method else ("memory.session", "sessions opened and closed")
+                note(rule, place, f"{MAX_GROWTH // 2**20} MB more, {times} times later")
+
+    async def _use_session(self, peer: RawPeer) -> bool:
+        async with self._connect(peer.revision, peer.note) as other:
+            return await _open_session(other, is_first=False)
+
 
 async def _open_session(peer: RawPeer, *, is_first: bool) -> bool:
     """Open a session, and return whether the server speaks the revision of the peer."""
+    began = time.monotonic()
     reply = (await peer.ask_all([peer.make_opening()], may_fail=True))[0]
+    peer.took = time.monotonic() - began
     if reply is None and is_first and not peer.is_explained:
         peer.note("handshake.none", peer.place, peer.ended or f"no reply within {peer.wait:g} s")
     result = read_object((reply or {}).get("result"))
     spoken = result.get("supportedVersions" if peer.revision.modern else "protocolVersion")
     # A text, or a list, that names another revision; what is missing or of another type is for the rules.
-    if not result or (type(spoken) in (str, list) and peer.revision.name not in (spoken, *read_list(spoken))):
+    if not result or (isinstance(spoken, str | list) and peer.revision.name not in (spoken, *spoken)):
         return False
     peer.opening, peer.capabilities = result, read_object(result.get("capabilities"))
     peer.examine("opening", reply)
@@ -218,8 +238,6 @@ async def _open_session(peer: RawPeer, *, is_first: bool) -> bool:
 
 
 async def _try_probe(peer: RawPeer, probe: Probe) -> None:
-    if probe.raw and not isinstance(peer, ChannelPeer):
-        return
     before = peer.counts["without id"]
     if probe.raw:
         await peer.exchange([probe.raw.encode()])

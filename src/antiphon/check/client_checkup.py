@@ -6,6 +6,7 @@ Owns what is examined of each request, header and answer of a client; ``rules/90
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,10 +18,9 @@ from aiohttp import web
 from aiohttp.test_utils import RawTestServer
 
 from antiphon.check.check_report import CheckReport, add_fault
-from antiphon.check.check_rules import Probe, excerpt_of, find_faults, read_rules
+from antiphon.check.check_rules import Probe, excerpt_of, find_faults, read_object, read_rules
 from antiphon.check.checkup import START_WAIT, examine_launch, give_home
 from antiphon.check.raw_peer import MAX_MESSAGES, QUIET, Json
-from antiphon.check.value_tests import read_object
 from antiphon.client.connection.targets import Command
 from antiphon.protocol.http.param_headers import NAMED_BY
 from antiphon.protocol.http.sse import encode_event
@@ -33,7 +33,7 @@ TRIAL_WAIT, SETTLE = 60.0, 2.0
 """Most seconds for one trial; and seconds of silence after which a client that never ends by itself is ended."""
 STATE, TOKEN, EVENT, RETRY = "antiphon-check-state", "antiphon-check-token", "antiphon-check-1", 600
 """What is to come back; what no other origin may get; the event after which a stream is cut, and for how many ms."""
-_SESSION = "mcp-session-id"
+_SESSION, _PIPED = "mcp-session-id", "antiphon-check-piped"
 
 
 @dataclass(kw_only=True)
@@ -57,10 +57,15 @@ class TrialServer:
         loop, how = asyncio.get_running_loop(), "silent"
         until, self._heard = loop.time() + TRIAL_WAIT, loop.time() + START_WAIT
         async with RawTestServer(self._handle) as here, RawTestServer(self._handle_elsewhere) as other:
-            self._elsewhere, url = str(other.make_url("/mcp")), str(here.make_url("/mcp"))
-            argv = [word.replace("{url}", url).replace("{token}", TOKEN) for word in command.argv]
-            given = {**(command.env or {}), "ANTIPHON_CHECK_URL": url, "ANTIPHON_CHECK_TOKEN": TOKEN}
-            channel = await StdioClientChannel.spawn(argv, env=given, grace=QUIET)
+            self._elsewhere, address = str(other.make_url("/mcp")), here.make_url("/mcp")
+            line = [sys.executable, "-ISc", read_rules().relay, address.authority]
+            entry = encode_value({"command": line[0], "args": line[1:]}).decode()
+            given = {"SERVER": entry, "URL": str(address), "TOKEN": TOKEN}
+            argv = [each for word in command.argv for each in (line if word == "{server}" else [word])]
+            for name, value in given.items():
+                argv = [word.replace(f"{{{name.lower()}}}", value) for word in argv]
+            env = {**(command.env or {}), **{f"ANTIPHON_CHECK_{name}": value for name, value in given.items()}}
+            channel = await StdioClientChannel.spawn(argv, env=env, grace=QUIET)
             try:
                 while how == "silent" and (left := min(self._heard + patience, until) - loop.time()) > 0:
                     with suppress(TimeoutError):
@@ -128,6 +133,8 @@ class TrialServer:
             "isMethod": headers.get("mcp-method") == message.get("method") or method == "initialize",
             "isName": headers.get("mcp-name") == params.get(NAMED_BY.get(method, "")),
         }  # fmt: skip
+        if _PIPED in headers:
+            about = {"message": found, "isNew": is_new}
         shown = {name: headers[name] for name in headers if name == "accept" or name.startswith("mcp-")}
         self._examine("sent", about, method, seen={**shown, "message": found})
         return message
@@ -152,6 +159,8 @@ class TrialServer:
         is_meant = is_spoken and method == self.trial.method and not self.counts["reached"]
         self.counts["reached"] += is_meant
         deed = self.trial.deed if is_meant else ""
+        if deed == "gone":
+            return web.Response(status=410)
         if deed == "redirect":
             return web.Response(status=307, headers={"Location": self._elsewhere})
         if deed == "cut":
@@ -221,14 +230,16 @@ class TrialServer:
 async def check_client(command: Sequence[str], *, timeout: float = 10.0) -> CheckReport:
     """Check a client by starting it against servers that try it, one after another, and return a report.
 
-    ``{url}`` and ``{token}`` in its command, and its environment, have an address and an access token. It is to list
-    the tools there, call each, and end. ``timeout``: seconds for one answer, and of silence after which it is ended.
-    Raises ``ConfigError`` if there is no such program; whatever else the client does becomes a finding.
+    ``{url}`` and ``{token}`` in its command, and its environment, have an address and an access token. ``{server}`` has
+    it tried over stdio: as a word it becomes the command line of a server, within a word the entry of a configuration.
+    It is to list the tools there, call each, and end. ``timeout``: seconds for one answer, and of silence after which
+    it is ended. Raises ``ConfigError`` if there is no such program; whatever else the client does becomes a finding.
     """
     report = CheckReport(target=examine_launch(command).target, is_client=True)
+    over = "stdio" if any("{server}" in word for word in command) else "http"
     ends, said = True, ""
     with give_home(Command(argv=command), keep_keys=True) as housed:
-        for trial in read_rules().trial:
+        for trial in [one for one in read_rules().trial if one.over in ("", over)]:
             server = TrialServer(trial=trial, report=report, wait=timeout)
             how, said = await server.run(housed, timeout if ends else SETTLE, ends=ends)
             # In the first trial the server is right: of a program that does not end then, silence says nothing.

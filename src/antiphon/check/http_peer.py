@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,11 +15,11 @@ from yarl import URL
 
 from antiphon.auth.challenge import oauth_challenge, read_challenges
 from antiphon.auth.client.discovery import resource_places
-from antiphon.check.check_rules import Probe, excerpt_of, list_probes
+from antiphon.check.check_rules import Probe, excerpt_of, get_probes, read_list, read_object
 from antiphon.check.raw_peer import MAX_BYTES, IsDone, Json, RawPeer
-from antiphon.check.value_tests import read_list, read_object
 from antiphon.errors import RemoteProtocolError
 from antiphon.machine.loopback import is_loopback
+from antiphon.machine.running_processes import list_listeners
 from antiphon.protocol.http.param_headers import NAMED_BY, encode_value
 from antiphon.protocol.http.sse import EventParser
 from antiphon.transports.http.client.error_replies import HttpFailure
@@ -58,10 +59,11 @@ class HttpPeer(RawPeer):
         """Post messages, and take what their responses bring; notes a response that is no reply."""
         for message in messages:
             answer = await self._request("POST", self._make_headers(message), message, is_done)
-            if is_done is None or is_done():
-                self.last = self.last if is_done is None else answer
+            if is_done is None:
                 continue
             self.last, status = answer, answer["status"]
+            if is_done():
+                continue
             if status == 0:
                 self.ended = answer["text"]
             elif 300 <= status < 400:
@@ -121,7 +123,7 @@ class HttpPeer(RawPeer):
         is_local = is_loopback(URL(self.url).host or "")
         there = {"", *self.capabilities, "session" if self.session_id else "", "local" if is_local else ""}
         there |= {"events"} if self.event_id else set()
-        for probe in list_probes("http", self.revision):
+        for probe in get_probes("http", self.revision):
             if self.ended or probe.needs not in there:
                 continue
             answer = await self._try_probe(probe)
@@ -134,15 +136,13 @@ class HttpPeer(RawPeer):
         self.session_id = "" if there == {"ended"} else self.session_id
 
     async def _try_probe(self, probe: Probe) -> Json:
-        message: object = None
-        if probe.raw:
-            message = probe.raw.encode()
+        message: object = probe.raw.encode() or None
+        if probe.method == "opening":
+            message = self.make_opening()
         elif probe.method.startswith("notifications/"):
             message = {"jsonrpc": "2.0", "method": probe.method, "params": probe.params}
-        elif probe.method not in ("GET", "DELETE"):
-            message = (
-                self.make_opening() if probe.method == "opening" else self.make_request(probe.method, probe.params)
-            )
+        elif not probe.raw and probe.method not in ("GET", "DELETE"):
+            message = self.make_request(probe.method, probe.params)
         headers = {**self._make_headers(message), **probe.headers}
         kept = {name: value.replace("{event}", self.event_id) for name, value in headers.items() if value}
         answer = await self._request("POST" if message is not None else probe.method, kept, message)
@@ -169,6 +169,12 @@ class HttpPeer(RawPeer):
         else:
             self.note("auth.challenge", "POST: WWW-Authenticate", _show_response(self.last))
         return "it wants a token: give one with --header 'Authorization: Bearer ...'"
+
+    def list_processes(self) -> list[int]:
+        """Return the processes that listen at the address, if it is on this machine."""
+        url = URL(self.url)
+        found = list_listeners(url.port or 0) if is_loopback(url.host or "") else []
+        return [pid for pid in found if pid != os.getpid()]
 
     async def close(self) -> None:
         """End the session, where there is one."""

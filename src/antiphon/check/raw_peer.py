@@ -17,12 +17,11 @@ from typing import Any
 import msgspec
 
 from antiphon.channel import Channel, Frame, Oversized
-from antiphon.check.check_rules import find_faults
-from antiphon.check.value_tests import measure_depth, read_list, read_object
+from antiphon.check.check_rules import find_faults, read_list, read_object
 from antiphon.errors import AntiphonError
-from antiphon.transports.stdio.client import GRACE, StdioClientChannel
+from antiphon.transports.stdio.client import GRACE, KILL, StdioClientChannel
 from antiphon.wire.common import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
-from antiphon.wire.envelope import encode_value
+from antiphon.wire.envelope import encode_value, too_deep
 from antiphon.wire.revisions import Revision
 
 Json = dict[str, Any]
@@ -51,16 +50,13 @@ class RawPeer:
     place: str = "initialize"
     ended: str = ""
     is_calling: bool = False
-    progress: float = -math.inf
-    """The latest progress of the open request."""
-    is_explained: bool = False
-    """Whether it was noted already why the open request is not answered."""
-    counts: Counter[str] = field(default_factory=Counter[str])
-    """Messages, bytes, requests, requests without a reply, and errors without an id."""
+    took: float = 0.0  # seconds until the answer to the opening
+    progress: float = -math.inf  # the latest one of the open request
+    is_explained: bool = False  # whether it was noted already why the open request is not answered
+    counts: Counter[str] = field(default_factory=Counter[str])  # messages, bytes, requests, silent, without id, noise
     _pending: set[str] = field(default_factory=set[str])
     _replies: dict[str, Json] = field(default_factory=dict[str, Json])
-    _done: dict[str, bool] = field(default_factory=dict[str, bool])
-    """Whether each earlier request was answered."""
+    _done: dict[str, bool] = field(default_factory=dict[str, bool])  # whether each earlier request was answered
 
     def examine(self, kind: str, value: object, place: str = "", *, seen: object = None) -> None:
         """Apply the rules of a kind, and note what is wrong; ``seen`` is shown in place of the part that is wrong."""
@@ -128,6 +124,10 @@ class RawPeer:
         """Examine why no session could be opened, and return why nothing can be checked; empty if it can."""
         return ""
 
+    def list_processes(self) -> list[int]:
+        """Return the processes of the server, where they are known: those of this machine, but not our own."""
+        return []
+
     def note_unreadable(self, rule: str, seen: object) -> None:
         """Note what explains why the open request is not answered."""
         self.is_explained = True
@@ -140,14 +140,14 @@ class RawPeer:
             self.note_unreadable("safety.flood", f"{self.counts['messages']} messages; the last: {data[:80]}")
             self.ended = "it sends without end"
             return
+        if too_deep(data, MAX_DEPTH):
+            self.note_unreadable("safety.oversized", f"a message nested more than {MAX_DEPTH} deep")
+            return
         try:
             found: object = msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             is_text = data == data.decode(errors="replace").encode()
             self.note_unreadable("rpc.rubbish" if is_text else "rpc.encoding", data)
-            return
-        if measure_depth(found, MAX_DEPTH) > MAX_DEPTH:
-            self.note_unreadable("safety.oversized", f"a message nested more than {MAX_DEPTH} deep")
             return
         many: list[Any] = read_list(found) if self.revision.batches else []
         for message in many or [found]:
@@ -200,6 +200,7 @@ class ChannelPeer(RawPeer):
     """A connection over a channel: a child process, a WebSocket, or a server in memory."""
 
     channel: Channel
+    is_first: bool = False  # the first one has as much time to end as hosts give
 
     async def exchange(self, messages: Sequence[object], is_done: IsDone = None) -> None:
         """Send messages, and take what comes until ``is_done``."""
@@ -245,7 +246,16 @@ class ChannelPeer(RawPeer):
 
     async def close(self) -> None:
         """End the connection, and a child process with it."""
-        began, was_open = time.monotonic(), not self.ended
-        await self.channel.close()
-        if was_open and isinstance(self.channel, StdioClientChannel) and time.monotonic() - began >= GRACE:
-            self.note("stdio.exit", "end of standard input", f"it still ran {GRACE:g} s later")
+        if self.ended or not self.is_first or not isinstance(self.channel, StdioClientChannel):
+            await self.channel.close()
+            return
+        began, place = time.monotonic(), "end of standard input"
+        if survivors := await self.channel.close_and_look():
+            self.note("stdio.orphan", place, f"{GRACE:g} s later there still ran {', '.join(survivors)}")
+        elif time.monotonic() - began >= GRACE:
+            ended_by = "SIGKILL" if self.channel.returncode == -KILL else "SIGTERM"
+            self.note("stdio.exit", place, f"it still ran {GRACE:g} s later, and was ended by {ended_by}")
+
+    def list_processes(self) -> list[int]:
+        """Return the process of the server, and those that it has started."""
+        return self.channel.list_processes() if isinstance(self.channel, StdioClientChannel) else []

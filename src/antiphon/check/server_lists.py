@@ -9,17 +9,17 @@ from typing import Any
 
 import msgspec
 
+from antiphon.check.check_rules import MAX_VALUES, list_texts, read_list, read_object
 from antiphon.check.raw_peer import Json, RawPeer
-from antiphon.check.value_tests import MAX_VALUES, list_texts, measure_depth, read_list, read_object
 from antiphon.errors import AntiphonError
 from antiphon.host.checks.redact import find_secrets
 from antiphon.json_schema.effort import count_members
 from antiphon.json_schema.validator import MAX_DEPTH, MismatchError, SchemaValidator
-from antiphon.wire.envelope import encode_value
+from antiphon.wire.envelope import encode_value, too_deep
 
 MAX_PAGES, MAX_ITEMS, MAX_TEXT = 200, 2_000, 500_000
 """Most pages, items and characters of the definitions that are looked at; real lists have below 200,000 characters."""
-_LISTS = (
+LISTS = (
     ("tools", "tools/list", "tools", "name", "tool"),
     ("resources", "resources/list", "resources", "uri", "resource"),
     ("resources", "resources/templates/list", "resourceTemplates", "uriTemplate", "template"),
@@ -33,7 +33,7 @@ Definitions = Mapping[str, list[Any]]
 async def read_lists(peer: RawPeer) -> Definitions:
     """Read every list that the server declares to its last page, and note what is wrong with its pages."""
     found: dict[str, list[Any]] = {}
-    for capability, method, member, _, _ in _LISTS:
+    for capability, method, member, _, _ in LISTS:
         if capability in peer.capabilities and not peer.ended:
             found[member] = await _read_list(peer, method, member)
     return found
@@ -64,10 +64,10 @@ async def _read_list(peer: RawPeer, method: str, member: str) -> list[Any]:
     return items
 
 
-def examine_definitions(peer: RawPeer, lists: Definitions) -> None:
-    """Apply the rules to every definition, as far as their size lets it be read by anybody."""
-    left = MAX_TEXT
-    for _, method, member, key, kind in _LISTS:
+def examine_definitions(peer: RawPeer, lists: Definitions) -> dict[str, str]:
+    """Apply the rules to every definition that anybody can read; return a digest of each by its kind and name."""
+    left, found = MAX_TEXT, dict[str, str]()
+    for _, method, member, key, kind in LISTS:
         items = lists.get(member, [])
         sizes = [sum(len(text) for _, text in list_texts(item)) for item in items[:MAX_ITEMS]]
         names = [read_object(item).get(key) for item in items[:MAX_ITEMS]]
@@ -75,22 +75,15 @@ def examine_definitions(peer: RawPeer, lists: Definitions) -> None:
         peer.examine("list", about, method)
         for at, (item, size, name) in enumerate(zip(items, sizes, names, strict=False)):
             place = f"{method}: {member}[{at}]" + (f' "{name[:80]}"' if isinstance(name, str) else "")
+            digest = sha256(msgspec.json.encode(item, order="sorted")).hexdigest()[:32]
+            found[f"{member} {name!s:.200}"] = digest
             left -= size
-            is_too_much = count_members(item, MAX_VALUES) > MAX_VALUES or measure_depth(item, MAX_DEPTH) > MAX_DEPTH
+            is_too_much = count_members(item, MAX_VALUES) > MAX_VALUES or too_deep(encode_value(item), MAX_DEPTH)
             if left < 0 or is_too_much:
                 peer.note("safety.unsearched", place, f"{size} characters")
             else:
                 peer.examine(kind, item, place)
                 peer.examine("text", item, place)
-
-
-def hash_definitions(lists: Definitions) -> dict[str, str]:
-    """Return a digest of each tool, prompt and resource by its kind and name."""
-    found: dict[str, str] = {}
-    for _, _, member, key, _ in _LISTS:
-        for item in lists.get(member, [])[:MAX_ITEMS]:
-            digest = sha256(msgspec.json.encode(item, order="sorted")).hexdigest()[:32]
-            found[f"{member} {read_object(item).get(key)!s:.200}"] = digest
     return found
 
 

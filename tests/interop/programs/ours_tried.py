@@ -1,4 +1,4 @@
-"""Our own client as it is checked: lists the tools of a URL, and calls each."""
+"""Our own client as it is checked: lists the tools of a URL, or of a command, and calls each."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ async def elicit(params: object, origin: object) -> ElicitResult:
     return ElicitResult(action="accept", content={"number": 3})
 
 
-async def main(url: str) -> None:
+async def main(target: list[str]) -> None:
     """List the tools, and call each."""
-    client = Client(url, sampling=sample, elicitation=elicit, roots=["/project"])
+    client = Client(target[0] if len(target) == 1 else target, sampling=sample, elicitation=elicit, roots=["/project"])
     async with client:
         for name in dict.fromkeys([tool.name async for tool in client.tools()]):
             await client.call_tool(name, {})
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The official Python SDK 2.x as a client that is checked: lists the tools of a URL, page by page, and calls each."""
+"""The official Python SDK 2.x as a client that is checked: lists the tools of a URL or command, and calls each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.types import CreateMessageResult, ElicitResult, ListRootsResult, Root, TextContent
 
 
@@ -25,10 +25,11 @@ async def roots(context: Any) -> ListRootsResult:
     return ListRootsResult(roots=[Root(uri="file:///project")])
 
 
-async def main(url: str) -> None:
+async def main(target: list[str]) -> None:
     """List the tools, and call each."""
     answers = {"sampling_callback": sample, "elicitation_callback": elicit, "list_roots_callback": roots}
-    async with Client(url, mode="auto", **answers) as client:
+    where = target[0] if len(target) == 1 else StdioServerParameters(command=target[0], args=target[1:])
+    async with Client(where, mode="auto", **answers) as client:
         page = await client.list_tools()
         names = [tool.name for tool in page.tools]
         while page.next_cursor is not None:
@@ -39,4 +40,4 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(sys.argv[1:]))

@@ -1,8 +1,9 @@
-// The TypeScript SDK v1 as a client that is checked: lists the tools of a URL, page by page, and calls each.
+// The TypeScript SDK v1 as a client that is checked: lists the tools of a URL, or of a command, page by page, and calls each.
 import { peer } from "./walk.mjs";
 
 const { Client } = peer("@modelcontextprotocol/sdk/client/index.js");
 const { StreamableHTTPClientTransport } = peer("@modelcontextprotocol/sdk/client/streamableHttp.js");
+const { StdioClientTransport } = peer("@modelcontextprotocol/sdk/client/stdio.js");
 const { CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema } = peer("@modelcontextprotocol/sdk/types.js");
 
 const capabilities = { sampling: {}, elicitation: { form: {} }, roots: {} };
@@ -15,7 +16,10 @@ client.setRequestHandler(CreateMessageRequestSchema, () => ({
 client.setRequestHandler(ElicitRequestSchema, () => ({ action: "accept", content: { number: 3 } }));
 client.setRequestHandler(ListRootsRequestSchema, () => ({ roots: [{ uri: "file:///project" }] }));
 
-await client.connect(new StreamableHTTPClientTransport(new URL(process.argv[2])));
+const [command, ...args] = process.argv.slice(2);
+await client.connect(
+  args.length ? new StdioClientTransport({ command, args }) : new StreamableHTTPClientTransport(new URL(command)),
+);
 const names = new Set();
 let page = {};
 do {

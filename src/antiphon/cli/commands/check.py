@@ -59,7 +59,7 @@ async def command(
     It is tried on every revision of the protocol that it speaks, and only what it declares. A program is started
     several times, in a home of its own and without your keys, after you were shown what would run. No tool is called
     without --call. With --client, a client is started several times in the same way; {url} in its command becomes
-    the address that it is to connect to, list the tools of, and call each.
+    the address, or {server} the command over stdio, of a server whose tools it is to list, and to call each.
 
     Exit code 1 if a MUST of the specification is broken (advice is no failure), 2 if it could not be checked; of
     several servers the highest.
