@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -22,18 +23,27 @@ Id = int | str
 _SEEMING_ID = re.compile(rb'"id"\s*:\s*(-?\d+|"(?:[^"\\]|\\.)*")')
 
 
+@lru_cache(maxsize=16)
 def decoded(frame: bytes) -> Any:
-    """Decode JSON strictly; what is no JSON is ``None``."""
+    """Decode JSON strictly; what is no JSON is ``None``. Nobody changes the value: each frame is looked at often."""
     try:
         return msgspec.json.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
+@lru_cache(maxsize=16)
 def mended(frame: bytes) -> Any:
-    """Decode JSON and what is nearly JSON: U+FFFD stands for text that is no Unicode. Else ``None``."""
+    """Decode JSON and what is nearly JSON: U+FFFD stands for text that is no Unicode. Else ``None``.
+
+    Nobody changes the value: each frame is looked at often.
+    """
     try:
-        value = json.loads(frame.decode("utf-8", "replace"), strict=False)
+        text = frame.decode("utf-8", "replace")
+        value = json.loads(text, strict=False)
+        # Only an escape writes half a character.
+        if "\\u" not in text:
+            return value
         return json.loads(
             json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         )
