@@ -16,7 +16,6 @@ from msgspec import structs
 from antiphon.auth.client.oauth import Auth
 from antiphon.cli.config_files import WatchedServers, WatchedSettings
 from antiphon.cli.host_options import choose_host, read_configuration
-from antiphon.cli.login_access import auth_for, auth_of_client
 from antiphon.cli.network_options import ListenOptions, ListenPlace
 from antiphon.cli.options import ModelApi, PageAnswers, complete_server
 from antiphon.client.connection.server_files import MAX_FILE
@@ -169,6 +168,8 @@ def _choose_logins(servers: WatchedServers, *, own: bool) -> terms.SignIn:
         where = locate_target(servers.targets[name])
         if not isinstance(where, Address):
             return None
+        from antiphon.cli.login_access import auth_for, auth_of_client
+
         return await (auth_of_client(where, principal) if own and principal is not None else auth_for(where, None))
 
     return sign_in
