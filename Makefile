@@ -53,7 +53,7 @@ test: $(STAMP) ## all tests but interop and the long runs
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 fuzz: $(STAMP) ## the long runs: 100,000 mutated frames a side, a host killed at 200 points, hosts stopped for a minute
-	$(BIN)/pytest -n auto -m "slow and not postgres" --timeout 900 tests/auth tests/faults tests/fuzz tests/gateway tests/host/store tests/model_api tests/properties tests/server $(ARGS)
+	$(BIN)/pytest -n auto --dist worksteal -m "slow and not postgres" --timeout 900 tests/auth tests/faults tests/fuzz tests/gateway tests/host/store tests/model_api tests/properties tests/server $(ARGS)
 
 postgres: $(STAMP) ## the store on a real PostgreSQL (needs its server programs; starts one of its own)
 	$(BIN)/pytest -n auto --dist loadfile -m "postgres and not endurance" --timeout 120 tests/faults tests/host tests/machine tests/server tests/sql tests/replicas $(ARGS)
