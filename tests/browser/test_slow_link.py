@@ -2,41 +2,114 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from playwright.async_api import Browser
 
+from antiphon.host.review.review import ReviewItem
+from antiphon.identity import identity_of
 from antiphon.web.render import JOINED_AT
+from tests.browser.pictures import NEW, Scene, product, scene
 from tests.browser.test_overtaken import Held
 from tests.browser.visits import ARMED, WIDE, visit
 from tests.web.pages import desk
 
 pytestmark = pytest.mark.browser
 
-FILES = [f"{JOINED_AT}/fonts.css", f"{JOINED_AT}/page.css", f"{JOINED_AT}/page.js"]
-MOST_BYTES = 40_000
-"""Most bytes of the answer, compressed: 0.8 s at 50 kB a second."""
+FILES = [f"{JOINED_AT}/{name}" for name in ("fonts.css", "page.css", "page.js", "rest.css", "rest.js")]
+MOST_BYTES = 25_000
+"""Most bytes of the answer, compressed, with its head: half a second at 50 kB a second."""
+WAITING = 500
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-async def test_a_person_can_decide_after_one_answer(chromium: Browser, width: int):
-    """Fonts, the stream of changes and the next request are fetched as well, but nobody waits for them.
+@asynccontextmanager
+async def full_scene(folder: Path) -> AsyncIterator[Scene]:
+    """Serve a page on which many requests of eight servers wait, each with its own words, models and price."""
+    async with scene(folder) as made:
+        first = await made.queue.get(await made.ask(*product(0, *NEW[0])))
+        assert isinstance(first.item, ReviewItem)
+        for number in range(1, WAITING):
+            name, price, words = NEW[number % len(NEW)]
+            params, origin = product(number, f"{name} {number}", f"{number * 7919 % 300}.{price[-2:]}", words)
+            target = ["python", f"shop{number % 8}.py"]
+            origin = msgspec.structs.replace(origin, identity=identity_of(target), target=" ".join(target))
+            one = msgspec.structs.replace(first.item, params=params, received=params, origin=origin)
+            made.tasks.append(asyncio.create_task(made.queue.review(one)))
+        async for _ in made.queue.changes():
+            if await made.queue.waiting() == WAITING:
+                break
+        yield made
 
-    The script and the style sheet stand in the page at the printed address: one round trip and 0.8 s at 50 kB a second.
+
+@pytest.mark.parametrize(("width", "language"), [(390, "en-GB"), (1280, "en-GB"), (1280, "zh-CN")])
+async def test_a_person_can_decide_after_one_answer(chromium: Browser, tmp_path: Path, width: int, language: str):
+    """With 500 waiting, one answer of at most 25 kB has come when Approve works; all other requests are held back.
+
+    Fonts, the rest of the script, the stream of changes, the other rows and the next request: nobody waits for them.
     """
-    async with desk() as page, visit(chromium, page, viewport={**WIDE, "width": width}) as seen:
-        question, _ = await page.asked(system_prompt="Be brief")
-        await page.asked(text="Second")
-        async with Held(seen.page, lambda sent: urlsplit(sent.url).path != "/open"):
-            answer = await seen.page.goto(page.running.address(), wait_until="domcontentloaded")
+    async with full_scene(tmp_path) as made:
+        context = await chromium.new_context(viewport={**WIDE, "width": width}, locale=language)
+        page = await context.new_page()
+        page.set_default_timeout(30_000)
+        async with Held(page, lambda sent: urlsplit(sent.url).path != "/open"):
+            answer = await page.goto(made.running.address(), wait_until="domcontentloaded")
             assert answer is not None
             if width < 960:
-                await seen.page.click(f"[data-row='{question.id}']")
-            await seen.page.wait_for_selector(f"#detail[data-id='{question.id}']")
-            await seen.page.wait_for_selector(ARMED)
+                await page.click("[data-row] >> nth=0")
+            await page.wait_for_selector(ARMED)
+            assert await page.locator("#queue [name=ask]:checked").count() == 0
+            id = await page.get_attribute("#detail", "data-id")
+            async with page.expect_request(lambda sent: sent.method == "POST") as sent:
+                await page.click(ARMED)
+            assert urlsplit((await sent.value).url).path == f"/review/{id}/approve"
+        await page.wait_for_selector(f"#queue[data-pending='{WAITING - 1}']", state="attached")
         sizes = await answer.request.sizes()
         assert sizes["responseBodySize"] + sizes["responseHeadersSize"] <= MOST_BYTES
+        await context.close()
+
+
+async def test_the_first_view_says_how_many_wait_before_it_has_their_rows(chromium: Browser, tmp_path: Path):
+    """In all, and of each server; the other rows come by themselves. Without a script a link leads to them."""
+    async with full_scene(tmp_path) as made:
+        context = await chromium.new_context(viewport=WIDE, locale="en-GB")
+        page = await context.new_page()
+        page.set_default_timeout(30_000)
+        async with Held(page, lambda sent: urlsplit(sent.url).path != "/open"):
+            await page.goto(made.running.address(), wait_until="domcontentloaded")
+            await page.wait_for_selector(ARMED)
+            assert await page.locator("[data-row]").count() == 30
+            assert await page.locator("#queue > h1").text_content() == "Waiting: 500"
+            assert await page.locator("#queue .group h2 .muted").all_text_contents() == ["1 waiting", "63 waiting"]
+        await page.wait_for_function(f"() => document.querySelectorAll('[data-row]').length === {WAITING}")
+        assert await page.is_hidden("#beyond")
+        await context.close()
+        context = await chromium.new_context(viewport=WIDE, locale="en-GB", java_script_enabled=False)
+        page = await context.new_page()
+        await page.goto(made.running.address())
+        assert await page.locator("[data-row]").count() == 30
+        await page.click("#beyond >> text=List all")
+        assert await page.locator("[data-row]").count() == WAITING
+        await context.close()
+
+
+@pytest.mark.parametrize("key", ["r", "?", "Control+k"])
+async def test_a_key_that_is_pressed_early_does_what_it_does(chromium: Browser, key: str):
+    """What it opens is left out of the first view, and is opened as soon as it has come."""
+    places = {"r": "#detail [name=reason]", "?": "#help", "Control+k": "#palette"}
+    async with desk() as page, visit(chromium, page) as seen:
+        await page.asked()
+        async with Held(seen.page, lambda sent: urlsplit(sent.url).path != "/open"):
+            await seen.page.goto(page.running.address(), wait_until="domcontentloaded")
+            await seen.page.wait_for_selector(ARMED)
+            await seen.key(key)
+            assert not await seen.page.locator(places[key]).count()
+        await seen.page.wait_for_selector(places[key])
 
 
 async def test_what_stood_in_the_first_page_is_kept_for_the_next(chromium: Browser):
@@ -63,4 +136,4 @@ async def test_the_fonts_come_after_the_first_request(chromium: Browser):
         await seen.page.wait_for_selector(ARMED)
         await seen.page.wait_for_function("document.fonts.check('13px Inter') && [...document.fonts].length > 1")
         sheets = "[...document.styleSheets].map(each => each.href?.split('/').pop() ?? 'in the page')"
-        assert await seen.page.evaluate(sheets) == ["in the page", "fonts.css"]
+        assert await seen.page.evaluate(sheets) == ["in the page", "rest.css", "fonts.css"]

@@ -1,4 +1,4 @@
-"""What a page loads: one script, one style sheet, and later the fonts; joined from their sources, and kept for good."""
+"""What a page loads: a script and a style sheet, the rest of each, and later the fonts; joined, and kept for good."""
 
 from __future__ import annotations
 
@@ -24,14 +24,23 @@ def declared_names(text: str) -> list[str]:
 def test_every_source_is_in_what_is_loaded():
     """What each script does, and each rule of a style sheet."""
     for path in STATIC.rglob("*.js"):
-        joined = JOINED["doorway.js" if path.name == "doorway.js" else "page.js"].split("\n")
+        joined = [JOINED["doorway.js"]] if path.name == "doorway.js" else [JOINED["page.js"], JOINED["rest.js"]]
         lines = re.sub(r"^export |^import .*|^ *//.*", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        assert {*lines.split("\n")} <= {*joined}, path
-    styles = JOINED["page.css"] + JOINED["fonts.css"]
-    assert all(path.read_text(encoding="utf-8") in styles for path in STATIC.rglob("*.css"))
+        assert any({*lines.split("\n")} <= {*each.split("\n")} for each in joined), path
+    styles = "".join(text for name, text in JOINED.items() if name.endswith(".css")).split("\n")
+    for path in STATIC.rglob("*.css"):
+        rules = re.sub(r" */\*.*?\*/\n?", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert {line for line in rules.split("\n")} <= {"", *styles}, path
 
 
-@pytest.mark.parametrize("name", ["page.js", "doorway.js"])
+def test_the_rest_is_given_what_it_needs_of_the_first_script():
+    """It fetches no module of its own: the same names are given and taken, and none is declared a second time."""
+    given = re.findall(r"^globalThis\.antiphon = (.+);$", JOINED["page.js"], re.MULTILINE)
+    assert given == re.findall(r"^const (.+) = globalThis\.antiphon;$", JOINED["rest.js"], re.MULTILINE)
+    assert {"ask", "go", "later"} <= {*re.findall(r"\w+", given[0])} <= {*declared_names(JOINED["page.js"])}
+
+
+@pytest.mark.parametrize("name", ["page.js", "rest.js", "doorway.js"])
 def test_a_joined_script_is_one_module(name: str):
     """It fetches no other one, exports nothing, and no two of its sources declare the same name."""
     assert re.findall(r"^(?:import|export) .*", JOINED[name], re.MULTILINE) == []
@@ -39,9 +48,10 @@ def test_a_joined_script_is_one_module(name: str):
 
 
 def test_a_script_stands_behind_what_it_imports():
-    """The page's own script is the last, because it runs what the others declare."""
+    """A script of the page is the last of its own, because it runs what the others declare."""
     place = JOINED["page.js"].index
-    assert place("const view =") < place("function freeze()") < place("function suggest(")
+    assert place("const view =") < place("function freeze()") < place('addEventListener("popstate"')
+    assert JOINED["rest.js"].index("function follow(") < JOINED["rest.js"].index("function suggest(")
 
 
 async def test_a_browser_keeps_what_is_joined():
@@ -49,7 +59,7 @@ async def test_a_browser_keeps_what_is_joined():
     async with desk() as page:
         markup = (await page.get("/")).text
         found = {*re.findall(r'"(/static/\w+/\w+\.(?:js|css))"', markup)}
-        assert found == {f"{JOINED_AT}/{name}" for name in ("page.js", "page.css", "fonts.css")}
+        assert found == {f"{JOINED_AT}/{name}" for name in JOINED if name != "doorway.js"}
         for name, text in JOINED.items():
             answer = await page.get(f"{JOINED_AT}/{name}")
             assert answer.text == text
@@ -66,7 +76,10 @@ def test_what_may_stand_in_a_page_ends_no_tag(name: str):
 
 
 async def test_the_page_at_the_printed_address_has_its_files_in_itself():
-    """Its policy allows exactly these, by their digests; no other page has them, or allows anything in itself."""
+    """Its policy allows exactly these, by their digests; no other page has them, or allows anything in itself.
+
+    What it does not need before it is shown is in no page at first: its script fetches it.
+    """
     async with desk() as page:
         async with visitor(base_url=page.running.origin) as browser:
             opened = await browser.get(page.running.address(), headers={"Sec-Fetch-Dest": "document"})
@@ -79,6 +92,8 @@ async def test_the_page_at_the_printed_address_has_its_files_in_itself():
         assert "unsafe" not in policy
         later = await page.get("/")
         assert "<style" not in later.text
+        for left_out in (f'"{JOINED_AT}/rest.js"', f'"{JOINED_AT}/rest.css"', '<dialog id="help"'):
+            assert (left_out in opened.text, left_out in later.text) == (False, True)
         assert later.headers["Content-Security-Policy"] == CSP
 
 

@@ -30,26 +30,56 @@ STATIC = _HERE / "static"
 """Files that are served unchanged."""
 
 
-_IMPORT = re.compile(r'^import [^"]*"(.+)";\n', re.MULTILINE)
-_STYLES = ("look/look.css", "page.css", "look/records.css", "look/answers.css")
-_PARTS = {"page.js": ("page.js",), "doorway.js": ("doorway.js",), "page.css": _STYLES, "fonts.css": ("look/fonts.css",)}
+_IMPORT = re.compile(r'^import (?:\{ (.+) \} from )?"(.+)";\n', re.MULTILINE)
 
 
-def _join_file(path: Path, known: set[Path]) -> str:
-    """Join a script with its imports, each once, without comments. No two may declare the same name at their top."""
+def _join_file(path: Path, known: set[Path], first: frozenset[Path], names: set[str]) -> str:
+    """Join a script with its imports, each once, without comments. No two may declare the same name at their top.
+
+    ``names`` gets those that are imported from the files of another script, the ``first`` one.
+    """
     text = "" if path in known else path.read_text(encoding="utf-8")
     known.add(path)
-    before = [_join_file((path.parent / name).resolve(), known) for name in _IMPORT.findall(text)]
-    return "".join(before) + re.sub("^export |^ *//.*\n", "", _IMPORT.sub("", text), flags=re.MULTILINE)
+    before = ""
+    for imported, name in _IMPORT.findall(text):
+        at = (path.parent / name).resolve()
+        names.update(imported.split(", ") if at in first else ())
+        before += "" if at in first else _join_file(at, known, first, names)
+    return before + re.sub("^export |^ *//.*\n", "", _IMPORT.sub("", text), flags=re.MULTILINE)
 
 
-JOINED = {name: "".join(_join_file(STATIC / part, set()) for part in parts) for name, parts in _PARTS.items()}
-"""What a page loads, by name: one script and one style sheet, because each request costs a round trip."""
+def _join_scripts() -> dict[str, str]:
+    """Join the first script of the page and the rest of it, which finds what it needs of the first."""
+    first, names = set[Path](), set[str]()
+    page = _join_file(STATIC / "page.js", first, frozenset(), names)
+    rest = _join_file(STATIC / "rest.js", set(), frozenset(first), names)
+    doorway = _join_file(STATIC / "doorway.js", set(), frozenset(), names)
+    shared = f"{{ {', '.join(sorted(names))} }}"
+    page, rest = f"{page}globalThis.antiphon = {shared};\n", f"const {shared} = globalThis.antiphon;\n{rest}"
+    return {"page.js": page, "rest.js": rest, "doorway.js": doorway}
+
+
+def _join_styles(*names: str) -> str:
+    """Join style sheets, without comments."""
+    texts = ((STATIC / name).read_text(encoding="utf-8") for name in names)
+    return re.sub(r" */\*.*?\*/\n?", "", "".join(texts), flags=re.DOTALL)
+
+
+JOINED = {
+    **_join_scripts(),
+    "page.css": _join_styles("look/look.css", "page.css"),
+    "rest.css": _join_styles("look/records.css", "look/answers.css"),
+    "fonts.css": _join_styles("look/fonts.css"),
+}
+"""What a page loads, by name: a script and a style sheet for the first view, and the rest of each; each request costs a
+round trip."""
 JOINED_AT = f"/static/{hashlib.sha256(''.join(JOINED.values()).encode()).hexdigest()[:16]}"
 """Their folder. It has another name as soon as any of them changes, so a browser keeps them for good."""
 _TAGS = {
     f'<link rel="stylesheet" href="{JOINED_AT}/page.css">': f"<style>{JOINED['page.css']}</style>",
     f'<script type="module" src="{JOINED_AT}/page.js"></script>': f'<script type="module">{JOINED["page.js"]}</script>',
+    f'<link rel="stylesheet" href="{JOINED_AT}/rest.css">\n': "",
+    f'<script type="module" src="{JOINED_AT}/rest.js"></script>': "",
 }
 """Tags of a page that name its files, and what may stand in their place."""
 _MARKS = re.compile("(\u27e6[^\u27e7]*\u27e7)")

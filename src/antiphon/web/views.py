@@ -62,8 +62,9 @@ class GrowingAnswers:
 
 _HEARTBEAT = 15.0
 """Seconds between two writes to a stream: proxies and sleeping laptops notice a dead stream only by a write."""
-_FIRST = 60
-"""Most rows in a page as it is opened, so that it is small; the script fetches the others."""
+_FIRST = 30
+"""Most rows in a page as it is opened, some more than a window shows; the script fetches the others, and ``all`` shows
+them without it."""
 _LAST = 5
 """Decisions about a server that are listed beside its request."""
 _COVERED = 100
@@ -78,7 +79,7 @@ async def show_queue(site: Site, request: Request) -> Response:
     rows = await site.read_page(sifting.after)
     await site.read_outcomes(request)
     if request.headers.get("x-part") != "queue":
-        waiting = _collect_waiting(site, rows, sifting, _FIRST)
+        waiting = _collect_waiting(site, rows, sifting, None if "all" in request.query_params else _FIRST)
         first = next((row.id for group in waiting["groups"] for row in group.rows), "")
         # The script of a page that is opened shows the first question without another round trip.
         opens = request.headers.get("sec-fetch-dest") == "document"
@@ -96,12 +97,14 @@ async def show_queue(site: Site, request: Request) -> Response:
 def _collect_waiting(site: Site, rows: QueueRows, sifting: Sifting, most: int | None = None) -> dict[str, Any]:
     """Collect the values for the queue's template: the questions of one page, filtered and sorted."""
     groups = arrange_rows(rows.groups(), sifting.order, sifting.wanted, sifting.only)
-    left = rows.count
+    counts, left = {group.key: len(group.rows) for group in groups}, rows.count
     following = structs.replace(sifting, after=rows.last, earlier=sifting.earlier + left)
-    if most is not None and left > most:
-        groups, left = first_rows(groups, most), most
+    if most is not None and (cut := sum(counts.values()) - most) > 0:
+        groups, left = first_rows(groups, most), left - cut
     return {
         "groups": groups,
+        "counts": counts,
+        "is_cut": left < rows.count,
         "pending": site.waiting,
         "beyond": max(0, site.waiting - sifting.earlier - left),
         "following": following.query if site.waiting > following.earlier and rows.last else "",

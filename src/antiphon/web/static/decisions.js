@@ -1,15 +1,11 @@
 // What a person does about a question, or with any other form: it is sent once, and what became of it is said.
-import { watchTexts } from "./consent/seen.js";
-import { arm } from "./consent/arming.js";
 import { discard } from "./drafts.js";
 import { following, go, here } from "./navigation.js";
-import { banner, detail, lost, parsed, say } from "./places.js";
-import { selected } from "./queue.js";
-import { watch } from "./consent/outcomes.js";
-import { refresh } from "./refresh.js";
+import { later } from "./later.js";
+import { banner, detail, lost, say, selected } from "./places.js";
 import { fields, post } from "./session.js";
 
-function problem(form, text) {
+export function problem(form, text) {
   const around = form.closest(".decide, .further, section, li");
   // The bar holds a folded menu with places of its own, which nobody would see.
   const place = form.querySelector(".problem:not(.fault)") ?? around?.querySelector(":scope > .problem") ?? around?.querySelector(".problem");
@@ -38,7 +34,7 @@ export async function send(form, button) {
     delete form.dataset.busy;
   }
   // Still here: what was held back meanwhile is shown now.
-  if (form.isConnected) await refresh();
+  if (form.isConnected) await later("refresh");
 }
 
 async function sent(form, told, next, still) {
@@ -50,36 +46,12 @@ async function sent(form, told, next, still) {
     place.hidden = false;
     return;
   }
-  if (told.of || "undo" in form.dataset) watch(told.seconds);
+  if (told.of || "undo" in form.dataset) later("watch", told.seconds);
   if (form.id === "several") {
     form.elements.reason.value = "";
-    if (next === location.pathname) return refresh();
+    if (next === location.pathname) return later("refresh");
   }
   // Whoever went on before the answer came stays where they are.
   if (still()) await go(form.dataset.then ?? next);
-  await refresh();
-}
-
-let previewed = 0;
-
-export async function preview(form) {
-  const mine = ++previewed;
-  const late = () => mine !== previewed || !form.isConnected;
-  try {
-    const answer = await post(form.getAttribute("action"), fields(form));
-    if (!answer.ok) {
-      const told = await answer.json();
-      return late() ? undefined : problem(form, [told.problem, told.detail].filter(Boolean).join(" "));
-    }
-    const found = parsed(await answer.text()).getElementById("preview");
-    if (late()) return;
-    problem(form, "");
-    document.getElementById("preview").replaceWith(document.adoptNode(found));
-    watchTexts();
-    arm(found);
-    found.scrollIntoView({ block: "start" });
-    found.querySelector("h2").focus({ preventScroll: true });
-  } catch (error) {
-    lost(error);
-  }
+  await later("refresh");
 }

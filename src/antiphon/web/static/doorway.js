@@ -10,7 +10,7 @@ async function openPage() {
     enter(told.session);
     history.replaceState(null, "", "/");
   }
-  const { script } = document.body.dataset;
+  const { scripts } = document.body.dataset;
   const answer = await ask(location.pathname + location.search);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   document.documentElement.lang = page.documentElement.lang;
@@ -18,7 +18,7 @@ async function openPage() {
   for (const head of page.querySelectorAll("meta[name]")) document.head.append(document.adoptNode(head));
   document.title = page.title;
   document.body.replaceWith(document.adoptNode(page.body));
-  await import(script);
+  for (const script of scripts.split(" ")) await import(script);
 }
 
 // The page may be drawn already while its script is on its way; what is said is then said where the page says it.

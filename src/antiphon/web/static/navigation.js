@@ -1,15 +1,12 @@
 // Moving from one place of the page to another. Between two questions only the question is fetched: the queue beside it
 // stays as it is. Of several ways that are under way, the last one counts, whichever answer comes first.
 import { arm } from "./consent/arming.js";
-import { tick } from "./clock.js";
 import { flush, kept } from "./drafts.js";
-import { recount } from "./live.js";
-import { ready } from "./notify.js";
+import { complete } from "./later.js";
 import { detail, inSight, lost, parsed, rows, view } from "./places.js";
-import { sifted } from "./queue.js";
+import { sifted } from "./sifting.js";
 import { watchTexts } from "./consent/seen.js";
-import { ask, bring, plain } from "./session.js";
-import { copyable } from "./texts.js";
+import { ask } from "./session.js";
 
 let turn = 0;
 let underway = null;
@@ -39,13 +36,9 @@ function thaw() {
 
 export function shown() {
   arm(view());
-  copyable(view());
   watchTexts();
-  if (plain) bring(view()).catch(lost);
+  document.dispatchEvent(new Event("shown"));
   document.querySelector(".skip[href='#detail']").hidden = !detail();
-  recount();
-  tick();
-  ready();
   first();
   prepare();
 }
@@ -116,6 +109,7 @@ export async function go(path, { push = true, replace = false, focus = true } = 
   freeze();
   try {
     await typed;
+    if (!inside) await complete;
     const page = await (inside ? fetched(path) : get(path, ""));
     if (mine !== turn) return;
     if (replace) history.replaceState(null, "", path);
@@ -165,13 +159,13 @@ export async function edit(path) {
   const mine = ++turn;
   freeze();
   try {
-    await flush();
+    await Promise.all([flush(), complete]);
     const found = (await get(path, "detail")).getElementById("detail");
     if (mine !== turn) return;
     detail().replaceWith(document.adoptNode(found));
     arm(detail());
-    copyable(detail());
     watchTexts();
+    document.dispatchEvent(new Event("shown"));
     (detail().querySelector("[name^=text-]") ?? detail().querySelector("textarea, input:not([type=hidden])"))?.focus();
   } catch (error) {
     if (mine === turn) thaw();

@@ -2,6 +2,7 @@
 export const view = () => document.getElementById("view");
 export const detail = () => document.getElementById("detail");
 export const rows = () => [...document.querySelectorAll("#queue [data-row]")];
+export const selected = () => [...document.querySelectorAll("#rows [name=ask]:checked")];
 export const csrf = () => document.querySelector("meta[name=csrf]").content;
 
 // The page never makes HTML of anything but the server's own answers.

@@ -1,27 +1,10 @@
 // The queue beside a question: which of its rows are shown, in which order, and which are selected.
-// How the queue is narrowed and sorted goes with every page that shows it, until it is changed.
-let sifting = document.getElementById("queue")?.dataset.sifting ?? "";
-
-export function sifted(path, part) {
-  return part === "detail" || !/^\/(review\/[^/?]+)?$/.test(path) ? path : path + sifting;
-}
+import { selected } from "./places.js";
+import { sifted } from "./sifting.js";
 
 // What is drawn, if it is drawn as it is sifted now: then the rows that have changed since are enough.
 export function drawn(queue) {
-  return queue.dataset.sifting === sifting ? queue.dataset.version : "";
-}
-
-export function selected() {
-  return [...document.querySelectorAll("#rows [name=ask]:checked")];
-}
-
-// Take what is typed and chosen.
-export function sift(form) {
-  const wanted = form.elements.wanted.value.trim();
-  const { order, only } = form.elements;
-  const plainly = !wanted && order.selectedIndex === 0 && !only.value;
-  const asked = { wanted, order: order.value, ...(only.value && { only: only.value }) };
-  sifting = plainly ? "" : `?${new URLSearchParams(asked)}`;
+  return queue.dataset.sifting === sifted("/").slice(1) ? queue.dataset.version : "";
 }
 
 // What is typed, selected and held stays, as long as it is about the same; and the list stays where it was scrolled to.
@@ -44,7 +27,7 @@ function swap(queue, fresh, names) {
   for (const name of names) queue.querySelector(name).replaceWith(document.adoptNode(fresh.querySelector(name)));
   const { pending, version } = fresh.dataset;
   Object.assign(queue.dataset, { pending, version });
-  queue.querySelector("#sift").hidden = pending === "0" && !sifting;
+  queue.querySelector("#sift").hidden = pending === "0" && sifted("/") === "/";
 }
 
 // All rows anew.

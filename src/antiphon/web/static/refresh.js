@@ -3,7 +3,8 @@ import { tick } from "./clock.js";
 import { leaveOutSettled } from "./consent/alike.js";
 import { first, forget, get, here, prepare, shown } from "./navigation.js";
 import { detail, lost, say } from "./places.js";
-import { change, drawn, renew, sift, sifted } from "./queue.js";
+import { change, drawn, renew } from "./queue.js";
+import { sift, sifted } from "./sifting.js";
 
 // One fetch at a time, and one more if anything changed meanwhile: of two at once, the older could arrive last and be
 // what stays shown.

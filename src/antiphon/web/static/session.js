@@ -58,21 +58,3 @@ export function post(path, body, more = {}) {
   const headers = { "X-CSRF-Token": csrf(), "X-Part": "answer", Accept: "application/json" };
   return ask(path, { ...more, method: "POST", body, headers });
 }
-
-// What a browser would fetch without the header: pictures and sounds of a request.
-export async function bring(place) {
-  for (const one of place.querySelectorAll("[data-src]")) {
-    const answer = await ask(one.dataset.src);
-    if (answer.ok) one.src = URL.createObjectURL(await answer.blob());
-    delete one.dataset.src;
-  }
-}
-
-export async function save(path) {
-  const answer = await ask(path);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(await answer.blob());
-  link.download = path.split("/").pop().split("?")[0];
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-}
