@@ -30,7 +30,7 @@ def test_every_source_is_in_what_is_loaded():
     styles = "".join(text for name, text in JOINED.items() if name.endswith(".css")).split("\n")
     for path in STATIC.rglob("*.css"):
         rules = re.sub(r" */\*.*?\*/\n?", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        assert {line for line in rules.split("\n")} <= {"", *styles}, path
+        assert set(rules.split("\n")) <= {"", *styles}, path
 
 
 def test_the_rest_is_given_what_it_needs_of_the_first_script():

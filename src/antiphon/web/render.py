@@ -30,49 +30,35 @@ STATIC = _HERE / "static"
 """Files that are served unchanged."""
 
 
-_IMPORT = re.compile(r'^import (?:\{ (.+) \} from )?"(.+)";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import [^"]*"(.+)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?:async )?(?:function|const) (\w+)", re.MULTILINE)
+_LEFT_OUT = re.compile(r"^export |^ *//.*\n| */\*[^*]*\*/\n?", re.MULTILINE)
+_STYLES = {"page.css": "look/look page", "rest.css": "look/records look/answers", "fonts.css": "look/fonts"}
 
 
-def _join_file(path: Path, known: set[Path], first: frozenset[Path], names: set[str]) -> str:
-    """Join a script with its imports, each once, without comments. No two may declare the same name at their top.
-
-    ``names`` gets those that are imported from the files of another script, the ``first`` one.
-    """
+def _join_file(path: Path, known: set[Path]) -> str:
+    """Join a script with its imports, each once. No two may declare the same name at their top."""
     text = "" if path in known else path.read_text(encoding="utf-8")
     known.add(path)
-    before = ""
-    for imported, name in _IMPORT.findall(text):
-        at = (path.parent / name).resolve()
-        names.update(imported.split(", ") if at in first else ())
-        before += "" if at in first else _join_file(at, known, first, names)
-    return before + re.sub("^export |^ *//.*\n", "", _IMPORT.sub("", text), flags=re.MULTILINE)
+    before = [_join_file((path.parent / name).resolve(), known) for name in _IMPORT.findall(text)]
+    return "".join(before) + _IMPORT.sub("", text)
 
 
-def _join_scripts() -> dict[str, str]:
-    """Join the first script of the page and the rest of it, which finds what it needs of the first."""
-    first, names = set[Path](), set[str]()
-    page = _join_file(STATIC / "page.js", first, frozenset(), names)
-    rest = _join_file(STATIC / "rest.js", set(), frozenset(first), names)
-    doorway = _join_file(STATIC / "doorway.js", set(), frozenset(), names)
-    shared = f"{{ {', '.join(sorted(names))} }}"
-    page, rest = f"{page}globalThis.antiphon = {shared};\n", f"const {shared} = globalThis.antiphon;\n{rest}"
-    return {"page.js": page, "rest.js": rest, "doorway.js": doorway}
+def _join_files() -> dict[str, str]:
+    """Join what a page loads, by name, without comments. The first script hands what it exports to the rest."""
+    known = set[Path]()
+    found = {name: _join_file(STATIC / name, known) for name in ("page.js", "rest.js")}
+    names = f"{{ {', '.join(_EXPORT.findall(found['page.js']))} }}"
+    found["page.js"] += f"globalThis.antiphon = {names};\n"
+    found["rest.js"] = f"const {names} = globalThis.antiphon;\n{found['rest.js']}"
+    found["doorway.js"] = _join_file(STATIC / "doorway.js", set())
+    for name, parts in _STYLES.items():
+        found[name] = "".join((STATIC / f"{part}.css").read_text(encoding="utf-8") for part in parts.split())
+    return {name: _LEFT_OUT.sub("", text) for name, text in found.items()}
 
 
-def _join_styles(*names: str) -> str:
-    """Join style sheets, without comments."""
-    texts = ((STATIC / name).read_text(encoding="utf-8") for name in names)
-    return re.sub(r" */\*.*?\*/\n?", "", "".join(texts), flags=re.DOTALL)
-
-
-JOINED = {
-    **_join_scripts(),
-    "page.css": _join_styles("look/look.css", "page.css"),
-    "rest.css": _join_styles("look/records.css", "look/answers.css"),
-    "fonts.css": _join_styles("look/fonts.css"),
-}
-"""What a page loads, by name: a script and a style sheet for the first view, and the rest of each; each request costs a
-round trip."""
+JOINED = _join_files()
+"""A script and a style sheet for the first view, and the rest of each: every request costs a round trip."""
 JOINED_AT = f"/static/{hashlib.sha256(''.join(JOINED.values()).encode()).hexdigest()[:16]}"
 """Their folder. It has another name as soon as any of them changes, so a browser keeps them for good."""
 _TAGS = {

@@ -1,5 +1,6 @@
 // What nobody needs for a decision about the first request comes once that is shown: the rest of the script and of the style sheet.
-export const { promise: arrived, resolve: supply } = Promise.withResolvers();
+const { promise: arrived, resolve } = Promise.withResolvers();
+export const supply = resolve;
 
 // Calls a function of the rest; whoever comes early waits.
 export async function later(name, ...values) {
