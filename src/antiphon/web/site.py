@@ -196,7 +196,7 @@ class Site:
             said=said if said.startswith(("done.", "undo.")) else "",
             outcomes=self.outcomes.of(session.number),
             now=now,
-            first=is_first(request),
+            is_opened=is_first(request),
             **context,
         )
         if is_first(request):
