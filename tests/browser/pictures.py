@@ -22,11 +22,13 @@ import msgspec
 from playwright.async_api import Browser, Page
 
 from antiphon.host import Approve, Deny, MemoryStore, Queue, Terms, digest
+from antiphon.host.audit import day_of
+from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.config.toml_files import load_config
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.review.definitions import ShownServer, ShownTool, keep_defining_part, row_of
 from antiphon.host.review.question import Question
-from antiphon.host.store.base import Change
+from antiphon.host.store.base import Change, Hold, Settlement
 from antiphon.host.store.chain import Record, Step
 from antiphon.web import RunningPage, running_page
 from antiphon.wire.common import Implementation
@@ -324,6 +326,12 @@ async def spend(store: MemoryStore) -> None:
         facts = {"at": at, "ask": f"past-{number}", "identity": identity, "method": "sampling/createMessage"}
         records = tuple(Record(step=step, outcome=outcome, **facts, **more) for step, outcome, more in steps)
         await store.commit(Change(records=records))
+    today = Amount(money=1_000_000 * sum(price for back, _, _, price in asks if not back))
+    accounts = (Account(key=f"day:{day_of(time.time())}", cap=Cap(money=5_000_000_000)),)
+    await store.commit(
+        Change(hold=Hold(id="past", ask="past", identity=IDENTITIES[NOTES], accounts=accounts, amount=today, sent=True))
+    )
+    await store.commit(Change(settle=Settlement(id="past", amount=today)))
 
 
 def approved(question: Question, uses: int | None = None) -> Approve:

@@ -52,7 +52,7 @@ async def test_a_question_is_shown_whole():
     async with desk() as page:
         question, _ = await page.asked(system_prompt="Be brief", max_tokens=9_000)
         shown = (await page.get(f"/review/{question.id}")).text
-        for text in ("Be brief", "Describe a sweater", "an answer of up to 9000 tokens", "while it runs", "Raw JSON"):
+        for text in ("Be brief", "Describe a sweater", "an answer of up to 9,000 tokens", "while it runs", "Raw JSON"):
             assert text in shown
         for action in ("approve", "deny", "answer"):
             assert f'action="/review/{question.id}/{action}"' in shown

@@ -33,7 +33,11 @@ STATIC = _HERE / "static"
 _IMPORT = re.compile(r'^import [^"]*"(.+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:function|const) (\w+)", re.MULTILINE)
 _LEFT_OUT = re.compile(r"^export |^ *//.*\n| */\*[^*]*\*/\n?", re.MULTILINE)
-_STYLES = {"page.css": "look/look page", "rest.css": "look/records look/answers", "fonts.css": "look/fonts"}
+_STYLES = {
+    "page.css": "look/look page",
+    "rest.css": "look/records look/answers look/entrance",
+    "fonts.css": "look/fonts",
+}
 
 
 def _join_file(path: Path, known: set[Path]) -> str:

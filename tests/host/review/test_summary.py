@@ -194,8 +194,8 @@ def test_a_risk_is_told_in_both_languages():
     risk = Risk(kind="hidden", level="warning", text="characters that cannot be seen (2 bidi, 1 tag), shown as marks")
     assert load_texts("en", PAGE_WORDS).risk(risk) == risk.text
     assert load_texts("zh", PAGE_WORDS).risk(risk) == "含有不可见字符（2 个改变方向的字符、1 个标签字符），已用标记显示"
-    tokens = Risk(kind="tokens", level="warning", text="an answer of up to 9000 tokens")
-    assert "9000" in load_texts("zh", PAGE_WORDS).risk(tokens)
+    tokens = Risk(kind="tokens", level="warning", text="an answer of up to 9,000 tokens")
+    assert "9,000" in load_texts("zh", PAGE_WORDS).risk(tokens)
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ def _assess_request(params: CreateMessageRequestParams) -> Iterator[Risk]:
     if params.include_context not in (None, "none"):
         yield _warn_of("context", "the server wants context of other conversations; none is given")
     if params.max_tokens > LARGE_TOKENS:
-        yield _warn_of("tokens", f"an answer of up to {params.max_tokens} tokens")
+        yield _warn_of("tokens", f"an answer of up to {params.max_tokens:,} tokens")
     turns = sum(message.role == "assistant" for message in params.messages)
     if turns:
         yield _make_note("turns", f"the server wrote {_format_count(turns, 'message')} in the assistant's name")
@@ -245,7 +245,7 @@ def _assess_request(params: CreateMessageRequestParams) -> Iterator[Risk]:
 def _assess_size(found: Iterable[Leaf]) -> Iterator[Risk]:
     characters = sum(len(leaf.text) for leaf in found)
     if characters > LARGE_TEXT:
-        yield _warn_of("size", f"{characters} characters of text")
+        yield _warn_of("size", f"{characters:,} characters of text")
 
 
 def _assess_media(looked_at: CreateMessageRequestParams | CreateMessageResult) -> Iterator[Risk]:

@@ -175,7 +175,7 @@ def _name_program(words: Sequence[str]) -> str:
 LANGUAGES = {"en": "English", "zh": "简体中文"}
 """Each language by the name of its catalogue, with its name for itself."""
 _FOLDER = Path(__file__).parent / "languages"
-_FACTS = re.compile(r"\((?P<list>[^()]*)\)|: (?P<kind>[^:(]+)|(?P<number>\d+)")
+_FACTS = re.compile(r"\((?P<list>[^()]*)\)|: (?P<kind>[^:(]+)|(?P<number>\d+(?:,\d{3})*)")
 _KIND = re.compile(r"(?P<number>\d+) (?P<kind>[a-z-]+)")
 """One of a list, such as ``2 bidi``."""
 

@@ -87,12 +87,30 @@ async function reach(far) {
   }
 }
 
+// What an action is about, where it is not on every page: only what would do something is offered.
+const ABOUT = {
+  next: "#queue [data-row]",
+  previous: "#queue [data-row]",
+  mark: "#rows",
+  deny_marked: "#rows :checked",
+  filter: "#sift",
+  sort: "#sift",
+  stop: "#detail button[name=reach][value=call]",
+  block: "#detail button[name=reach][value=server]",
+  model: "#model, #detail [data-models]",
+  undo: "#undo form, #detail form[action^='/undo']",
+  risk: "#detail mark, #detail .risky",
+  fold: "#detail pre.long",
+  export: "a[download][href*='.csv']",
+};
+
 // Everything that has a key, by its name; and the servers and requests that wait.
 export function offer() {
   const place = document.getElementById("palette");
   const field = place.querySelector("input");
   const known = [...document.querySelectorAll("#help .keys > div")].map((row) => [row.querySelector("dd").textContent, row.dataset.action, row.querySelector("kbd").textContent]);
-  const doable = ([, action]) => ACTIONS[action] || document.querySelector(`#detail:not([inert]) [data-key="${CSS.escape(keyOf(action))}"]`);
+  const around = (action) => ABOUT[action] ?? (ACTIONS[action] ? "body" : `#detail:not([inert]) [data-key="${CSS.escape(keyOf(action))}"]`);
+  const doable = ([, action]) => document.querySelector(around(action));
   const all = [
     ...known.filter(([, action]) => action !== "palette" && doable([0, action])).map(([text, action, key]) => [text, key, () => perform(action)]),
     ...[...document.querySelectorAll(".top nav a")].map((link) => [link.firstChild.textContent, "", () => link.click()]),
