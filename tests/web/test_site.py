@@ -117,7 +117,7 @@ def test_what_was_sent_just_now_is_decided_too_soon():
 
 def test_every_key_that_is_listed_does_something():
     """In the script, or by a button of a template."""
-    script = "".join((STATIC / name).read_text() for name in ("keys.js", "further_keys.js"))
+    script = "".join((STATIC / name).read_text() for name in ("keys.js", "rest/further_keys.js"))
     templates = "".join(path.read_text() for path in (STATIC.parent / "templates").rglob("*.html"))
     listed = [key.action for key in keys_on("page")]
     assert "approve" in listed

@@ -1,21 +1,21 @@
 // The rest of the page's script: all that nobody needs to decide about the first request.
-import "./moments.js";
-import "./asked.js";
+import "./rest/moments.js";
+import "./rest/asked.js";
 import "./consent/alike.js";
 import { arm } from "./consent/arming.js";
 import { outcomes, watch } from "./consent/outcomes.js";
-import { tick } from "./clock.js";
+import { tick } from "./rest/clock.js";
 import { draft } from "./drafts.js";
-import { bring, save } from "./files.js";
-import { addActions, offer, perform } from "./further_keys.js";
+import { bring, save } from "./rest/files.js";
+import { addActions, offer, perform } from "./rest/further_keys.js";
 import { inPage, later, supply } from "./later.js";
-import { follow, recount } from "./live.js";
+import { follow, recount } from "./rest/live.js";
 import { ready } from "./notify.js";
 import { lost, parsed, view } from "./places.js";
-import { preview } from "./preview.js";
-import { refresh, resift, siftSoon } from "./refresh.js";
+import { preview } from "./rest/preview.js";
+import { refresh, resift, siftSoon } from "./rest/refresh.js";
 import { ask, plain } from "./session.js";
-import { copyable, more } from "./texts.js";
+import { copyable, more } from "./rest/texts.js";
 
 document.addEventListener("click", (event) => {
   const take = event.target.closest("[data-take]");

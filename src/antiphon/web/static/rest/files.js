@@ -1,5 +1,5 @@
 // Files of the page where no cookie is safe: each is fetched with the header, and shown or saved from there.
-import { ask } from "./session.js";
+import { ask } from "../session.js";
 
 // What a browser would fetch without the header: pictures and sounds of a request.
 export async function bring(place) {

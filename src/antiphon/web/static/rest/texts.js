@@ -1,7 +1,7 @@
 // The texts of a request: each can be copied as it is shown, and the rest of a very long one is fetched where it stands.
-import { lost, parsed, say } from "./places.js";
-import { watchTexts } from "./consent/seen.js";
-import { ask } from "./session.js";
+import { lost, parsed, say } from "../places.js";
+import { watchTexts } from "../consent/seen.js";
+import { ask } from "../session.js";
 
 // Buttons are made here: without a script there are none, as they would do nothing.
 export function copyable(place) {

@@ -1,6 +1,6 @@
 // The queue beside a question: which of its rows are shown, in which order, and which are selected.
-import { selected } from "./places.js";
-import { sifted } from "./sifting.js";
+import { selected } from "../places.js";
+import { sifted } from "../sifting.js";
 
 // What is drawn, if it is drawn as it is sifted now: then the rows that have changed since are enough.
 export function drawn(queue) {

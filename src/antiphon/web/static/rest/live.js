@@ -1,8 +1,8 @@
 // The stream that says that something has changed. It comes back by itself; what was missed does not matter.
-import { arrived } from "./notify.js";
+import { arrived } from "../notify.js";
 import { grown } from "./partials.js";
-import { banner, inSight } from "./places.js";
-import { ask, doubt } from "./session.js";
+import { banner, inSight } from "../places.js";
+import { ask, doubt } from "../session.js";
 
 const PAUSE = 100;
 const AGAIN = 1000;

@@ -1,6 +1,6 @@
 // An answer to a request of the person's own: waited for while its page is shown, and shown as soon as it is there.
-import { go } from "./navigation.js";
-import { ask } from "./session.js";
+import { go } from "../navigation.js";
+import { ask } from "../session.js";
 
 let waiting = "";
 

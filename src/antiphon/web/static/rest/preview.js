@@ -1,9 +1,9 @@
 // An edited request as it would be sent, before it is: what was changed, and what it may cost.
-import { arm } from "./consent/arming.js";
-import { watchTexts } from "./consent/seen.js";
-import { problem } from "./decisions.js";
-import { lost, parsed } from "./places.js";
-import { fields, post } from "./session.js";
+import { arm } from "../consent/arming.js";
+import { watchTexts } from "../consent/seen.js";
+import { problem } from "../decisions.js";
+import { lost, parsed } from "../places.js";
+import { fields, post } from "../session.js";
 
 let previewed = 0;
 

@@ -1,5 +1,5 @@
 // Answers while they come. What is there already is brought up to date: its place, its scrolling and its focus stay.
-import { parsed } from "./places.js";
+import { parsed } from "../places.js";
 
 const partialOf = (article) => article.dataset.partial;
 

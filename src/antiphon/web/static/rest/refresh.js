@@ -1,10 +1,10 @@
 // What has changed somewhere is shown: in the queue, and in the question if it is not what it was.
 import { tick } from "./clock.js";
-import { leaveOutSettled } from "./consent/alike.js";
-import { first, forget, get, here, prepare, shown } from "./navigation.js";
-import { detail, lost, say } from "./places.js";
+import { leaveOutSettled } from "../consent/alike.js";
+import { first, forget, get, here, prepare, shown } from "../navigation.js";
+import { detail, lost, say } from "../places.js";
 import { change, drawn, renew } from "./queue.js";
-import { sift, sifted } from "./sifting.js";
+import { sift, sifted } from "../sifting.js";
 
 // One fetch at a time, and one more if anything changed meanwhile: of two at once, the older could arrive last and be
 // what stays shown.

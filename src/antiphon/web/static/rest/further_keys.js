@@ -1,9 +1,9 @@
 // The keys that decide nothing by themselves, and the list of all that has a key.
-import { actions, ACTIONS, fold } from "./keys.js";
-import { go } from "./navigation.js";
-import { lost, rows, say, selected } from "./places.js";
+import { actions, ACTIONS, fold } from "../keys.js";
+import { go } from "../navigation.js";
+import { lost, rows, say, selected } from "../places.js";
 import { resift } from "./refresh.js";
-import { ask } from "./session.js";
+import { ask } from "../session.js";
 
 const FURTHER = {
   history: () => go("/history"),
