@@ -95,7 +95,7 @@ async function fill() {
   const fresh = page.getElementById("detail");
   document.getElementById("dialogs").replaceWith(document.adoptNode(page.getElementById("dialogs")));
   for (const around of given ? [document, given.content] : []) {
-    const place = around.querySelector(`#detail[data-hash="${fresh.dataset.hash}"] .further:empty`);
+    const place = around.querySelector(`#detail[data-hash="${fresh?.dataset.hash}"] .further:empty`);
     const further = place && fresh.querySelector(".further");
     if (!further) continue;
     place.replaceWith(document.adoptNode(further));
