@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from antiphon.host.checks.people import Person
 from antiphon.host.config.settings import SignIn
 from antiphon.host.review.notify import digest_link
-from antiphon.host.store.base import BrowserRow, Store
+from antiphon.host.store.base import Store
 from antiphon.web.page_texts import choose_language, load_texts
 
 MAX_BODY = 8 * 1024 * 1024
@@ -364,16 +364,17 @@ class PageAccess:
         self.clock = clock
         self._random = random
         self._tokens: dict[str, Callable[[], object] | None] = {}
-        self._sessions: dict[str, BrowserRow] = {}
+        self._sessions: dict[str, tuple[int, float]] = {}
+        """The number of each session and when it ends, by the digest of the secret that only its browser has."""
         self._count = 0
 
     async def load(self) -> None:
         """Load the sessions from before a restart."""
         if self.settings is not None:
             return
-        for row in await self._store.browsers(self._page):
-            self._sessions[row.digest] = row
-            self._count = max(self._count, row.number)
+        for digest, body in (await self._store.timed_rows(f"browser {self._page}")).items():
+            self._sessions[digest] = number, _ = msgspec.json.decode(body, type=tuple[int, float])
+            self._count = max(self._count, number)
 
     def issue(self, used: Callable[[], object] | None = None) -> str:
         """Make a token that opens the page once; ``used`` is called then."""
@@ -394,28 +395,30 @@ class PageAccess:
         used = self._tokens.pop(digest)
         if used is not None:
             used()
-        secret, row = self._make_session()
+        secret, digest = self._make_session()
         while len(self._sessions) > MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
-        await self._store.keep_browser(row, most=MAX_SESSIONS)
+        body, (_, until) = msgspec.json.encode(self._sessions[digest]).decode(), self._sessions[digest]
+        await self._store.keep_timed_row(f"browser {self._page}", digest, body, until, most=MAX_SESSIONS)
         return secret
 
     def session(self, secret: str | None) -> BrowserSession | None:
         """Return the session of a secret; ``None`` if there is none, or it is too old."""
-        row = None if secret is None else self._sessions.get(_compute_digest(secret))
-        if secret is None or row is None or self.clock() - row.opened > SESSION_AGE:
+        digest = _compute_digest(secret or "")
+        number, ends = self._sessions.get(digest, (0, 0.0))
+        if secret is None or ends <= self.clock():
             return None
-        signed_in, until = self._people.get(row.digest, (None, 0.0))
+        signed_in, until = self._people.get(digest, (None, 0.0))
         if self.settings is not None and (signed_in is None or until <= self.clock()):
             self.end(secret)
             return None
-        return BrowserSession(number=row.number, secret=secret, signed_in=signed_in)
+        return BrowserSession(number=number, secret=secret, signed_in=signed_in)
 
     def admit(self, signed_in: SignedInPerson) -> str:
         """Return the secret of a new session for somebody who has signed in."""
         assert self.settings is not None, "only a page with settings signs people in"
-        secret, row = self._make_session()
-        self._people[row.digest] = signed_in, self.clock() + self.settings.hours * 3600
+        secret, digest = self._make_session()
+        self._people[digest] = signed_in, self.clock() + self.settings.hours * 3600
         mine = [each for each, (one, _) in self._people.items() if one.person.principal == signed_in.person.principal]
         for digest in (*mine[:-MAX_EACH], *list(self._people)[:-MAX_SIGNED_IN]):
             self._forget(digest)
@@ -423,7 +426,7 @@ class PageAccess:
 
     async def follow_link(self, secret: str) -> BrowserSession | None:
         """Exchange the secret of a link for a session; ``None`` if it was used, has ended, or is of another page."""
-        id = await self._store.take_link(digest_link(self.linked or "", secret))
+        id = await self._store.take_timed_row("link", digest_link(self.linked or "", secret))
         if id is None:
             return None
         self._count += 1
@@ -446,22 +449,22 @@ class PageAccess:
         self._people.pop(digest, None)
         self._sessions.pop(digest, None)
 
-    def _make_session(self) -> tuple[str, BrowserRow]:
+    def _make_session(self) -> tuple[str, str]:
         secret = self._random()
         self._count += 1
-        row = BrowserRow(digest=_compute_digest(secret), page=self._page, number=self._count, opened=self.clock())
-        self._sessions[row.digest] = row
-        return secret, row
+        digest = _compute_digest(secret)
+        self._sessions[digest] = self._count, self.clock() + SESSION_AGE
+        return secret, digest
 
     def proof(self, number: int, words: str) -> str | None:
         """Sign words for the tabs of a session; ``None`` if there is none of this number.
 
         A program that has taken over the page's port cannot do that: the key is derived from the store.
         """
-        row = next((row for row in self._sessions.values() if row.number == number), None)
-        if row is None or self.clock() - row.opened > SESSION_AGE:
+        digests = {one: digest for digest, (one, ends) in self._sessions.items() if ends > self.clock()}
+        if number not in digests:
             return None
-        return hmac.digest(_proof_key(row.digest).encode(), words.encode("utf-8", "surrogatepass"), "sha256").hex()
+        return hmac.digest(_proof_key(digests[number]).encode(), words.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
 def _proof_key(digest: str) -> str:

@@ -41,7 +41,7 @@ from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.review.definitions import Servers
 from antiphon.host.review.queue import UNDO
-from antiphon.host.store.base import PageRow, Store
+from antiphon.host.store.base import Store
 from antiphon.machine.browser import has_browser
 from antiphon.machine.loopback import LOOPBACK, is_loopback
 from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits
@@ -259,6 +259,8 @@ HEAD_SECONDS = 5.0
 """Seconds for the head of a request; a browser on this machine sends it within milliseconds."""
 MAX_PAGES = 10
 """Most pages whose name and port are kept: one for each that is served at the same time."""
+PAGE_AGE = 365 * 24 * 3600.0
+"""Seconds for which they are kept."""
 _TRIES = 20
 """Free ports that are tried until one is free for both IPv4 and IPv6."""
 
@@ -329,16 +331,18 @@ async def running_page(
     if sign_in is not None and not port and sign_in.url.startswith("http:"):
         # Without a proxy in front, the page is where its address says.
         port = urlsplit(sign_in.url).port or 80
-    row, listening = _place_page(host, port, await store.pages())
+    kept = [(name, int(used)) for name, used in (await store.timed_rows("page")).items()]
+    name, port, listening = _place_page(host, port, kept[::-1])
     with contextlib.ExitStack() as opened:
         for each in listening:
             opened.enter_context(contextlib.closing(each))
-        await store.keep_page(row, most=MAX_PAGES)
+        await store.take_timed_row("page", name)
+        await store.keep_timed_row("page", name, str(port), time.time() + PAGE_AGE, most=MAX_PAGES)
         own = f"[{host}]" if ":" in host else host
-        named = f"{row.name}.localhost:{row.port}"
-        plain = {f"{name}:{row.port}" for name in (*LOOPBACK, own)}
+        named = f"{name}.localhost:{port}"
+        plain = {f"{each}:{port}" for each in (*LOOPBACK, own)}
         page = ReviewPage(
-            store, name=row.name, named=named, plain=plain, config=config, undo=undo, asker=asker, servers=servers
+            store, name=name, named=named, plain=plain, config=config, undo=undo, asker=asker, servers=servers
         )
         await page.access.load()
         Thread(target=load_first_view, daemon=True).start()
@@ -349,7 +353,7 @@ async def running_page(
         try:
             async with serve_embedded(page, listening, _PageConnection, close=close, grace=2, most=_STREAMS):
                 origin = f"http://{named}" if sign_in is None else sign_in.origin
-                yield RunningPage(page, origin, f"http://{own}:{row.port}")
+                yield RunningPage(page, origin, f"http://{own}:{port}")
         finally:
             await page.site.own.aclose()
             if page.site.sign_in is not None:
@@ -374,16 +378,16 @@ class _PageConnection(BoundedConnection):
             oldest.transport.abort()
 
 
-def _place_page(host: str, port: int, kept: list[PageRow]) -> tuple[PageRow, list[socket.socket]]:
+def _place_page(host: str, port: int, kept: list[tuple[str, int]]) -> tuple[str, int, list[socket.socket]]:
     """Listen at the address of an earlier page, or else at a new one with a new name.
 
     A name is never moved to another port: a program that now has the old port may have received its cookies.
     """
-    for row in kept:
-        if port not in (0, row.port):
+    for name, used in kept:
+        if port not in (0, used):
             continue
         try:
-            return _make_page_row(row.name, row.port), _listen_at_host(host, row.port)
+            return name, used, _listen_at_host(host, used)
         except OSError:
             if port:
                 break
@@ -395,12 +399,8 @@ def _place_page(host: str, port: int, kept: list[PageRow]) -> tuple[PageRow, lis
                 continue
             raise ConfigError(f"the page cannot be served at {host}:{port}: {error.strerror or error}") from None
         number: int = listening[0].getsockname()[1]
-        return _make_page_row(token_hex(16), number), listening
+        return token_hex(16), number, listening
     raise AssertionError("unreachable")
-
-
-def _make_page_row(name: str, port: int) -> PageRow:
-    return PageRow(name=name, port=port, used=time.time())
 
 
 def _listen_at_host(host: str, port: int) -> list[socket.socket]:

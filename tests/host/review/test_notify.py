@@ -134,7 +134,9 @@ async def test_a_notice_leads_to_each_question_that_it_describes(tmp_path, monke
             assert first == "2 new questions wait for you."
             for link, question in zip(links, reversed(waiting[1:]), strict=True):
                 secret = link.removeprefix(f"{page}/link?secret=")
-                assert await queue._store.take_link(digest_link("review.example.org", secret)) == question.id
+                assert (
+                    await queue._store.take_timed_row("link", digest_link("review.example.org", secret)) == question.id
+                )
 
 
 async def test_a_request_is_summed_up_with_its_secrets_masked(tmp_path):

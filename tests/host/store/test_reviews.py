@@ -1,4 +1,4 @@
-"""Where pages were served and who was let in, kept by every kind of store."""
+"""What ends by itself, such as links and who was let in, and partial answers, kept by every kind of store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.host.store.base import BrowserRow, PageRow, PartialRow, Store
+from antiphon.host.store.base import PartialRow, Store
 from tests.host.store.stores import DURABLE, KINDS, Place
 
 
@@ -19,59 +19,29 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield store
 
 
-def browser(number: int, page: str = "one") -> BrowserRow:
-    """Make a browser."""
-    return BrowserRow(digest=f"{page}-{number}", page=page, number=number, opened=float(number))
-
-
 async def test_a_link_is_taken_once_and_before_it_ends(store: Store):
     """Of several that take it at the same moment, one gets it."""
     for digest, until in (("one", 4e9), ("ended", 1.0)):
-        await store.keep_link(digest, "12ab", until, most=5)
-    taken = await asyncio.gather(*(store.take_link("one") for _ in range(5)))
+        await store.keep_timed_row("link", digest, "12ab", until, most=5)
+    taken = await asyncio.gather(*(store.take_timed_row("link", "one") for _ in range(5)))
     assert [review for review in taken if review is not None] == ["12ab"]
-    assert [await store.take_link(digest) for digest in ("one", "ended", "other")] == [None] * 3
+    assert [await store.take_timed_row("link", digest) for digest in ("one", "ended", "other")] == [None] * 3
 
 
 async def test_the_links_that_end_first_go_first(store: Store):
     """As many are kept as were asked for."""
     for number in (3, 1, 2):
-        await store.keep_link(str(number), "12ab", 4e9 + number, most=2)
-    assert [await store.take_link(digest) is not None for digest in ("1", "2", "3")] == [False, True, True]
+        await store.keep_timed_row("link", str(number), "12ab", 4e9 + number, most=2)
+    assert [await store.take_timed_row("link", digest) is not None for digest in ("1", "2", "3")] == [False, True, True]
 
 
-async def test_the_page_that_was_served_last_comes_first(store: Store):
-    """Served again, it moves to the front, and is there once."""
-    for name, used in (("one", 1.0), ("two", 2.0), ("one", 3.0)):
-        await store.keep_page(PageRow(name=name, port=8000, used=used), most=5)
-    assert [(row.name, row.used) for row in await store.pages()] == [("one", 3.0), ("two", 2.0)]
-
-
-async def test_a_page_that_is_forgotten_takes_its_browsers_along(store: Store):
-    """Those of other pages stay."""
-    await store.keep_page(PageRow(name="one", port=8000, used=1.0), most=2)
-    await store.keep_browser(browser(1), most=5)
-    await store.keep_page(PageRow(name="two", port=8001, used=2.0), most=2)
-    await store.keep_browser(browser(1, "two"), most=5)
-    await store.keep_page(PageRow(name="three", port=8002, used=3.0), most=2)
-    assert [row.name for row in await store.pages()] == ["three", "two"]
-    assert (await store.browsers("one"), await store.browsers("two")) == ([], [browser(1, "two")])
-
-
-async def test_a_page_that_is_served_again_keeps_its_browsers(store: Store):
-    """A restart lets nobody out."""
-    await store.keep_page(PageRow(name="one", port=8000, used=1.0), most=2)
-    await store.keep_browser(browser(1), most=5)
-    await store.keep_page(PageRow(name="one", port=8000, used=2.0), most=2)
-    assert await store.browsers("one") == [browser(1)]
-
-
-async def test_the_oldest_browsers_go_first(store: Store):
-    """Of one page so many, in their order."""
-    await store.keep_page(PageRow(name="one", port=8000, used=1.0), most=2)
-    for number in (1, 2, 3):
-        await store.keep_browser(browser(number), most=2)
-    assert await store.browsers("one") == [browser(2), browser(3)]
+async def test_what_ends_by_itself_is_listed_until_then(store: Store):
+    """In the order of its end, each kind by itself; what is kept already stays as it is."""
+    for id, until in (("two", 4e9 + 2), ("one", 4e9 + 1), ("ended", 1.0), ("two", 4e9)):
+        await store.keep_timed_row("device", id, f"{id} {until:g}", until, most=5)
+    await store.keep_timed_row("key", "two", "other", float("inf"), most=1)
+    assert list((await store.timed_rows("device")).items()) == [("one", "one 4e+09"), ("two", "two 4e+09")]
+    assert await store.timed_rows("key") == {"two": "other"}
 
 
 @pytest.fixture(params=KINDS)

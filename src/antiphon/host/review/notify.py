@@ -95,7 +95,7 @@ class PageLinks:
             return f"{self._page}/review/{id}" if self._page else ""
         secret = token_urlsafe(32)
         digest = digest_link(urlsplit(self._page).netloc, secret)
-        await self._store.keep_link(digest, id, self._clock() + LINK_AGE, most=MAX_LINKS)
+        await self._store.keep_timed_row("link", digest, id, self._clock() + LINK_AGE, most=MAX_LINKS)
         return f"{self._page}/link?secret={secret}"
 
 

@@ -8,7 +8,6 @@ from antiphon.host.store.ask_rows import (
 from antiphon.host.store.base import (
     Balance as Balance,
     BlockRow as BlockRow,
-    BrowserRow as BrowserRow,
     Change as Change,
     Decided as Decided,
     DefinitionRow as DefinitionRow,
@@ -16,7 +15,6 @@ from antiphon.host.store.base import (
     GrantRow as GrantRow,
     Hold as Hold,
     HoldRow as HoldRow,
-    PageRow as PageRow,
     PartialRow as PartialRow,
     PendingCallRow as PendingCallRow,
     ReviewRow as ReviewRow,

@@ -307,29 +307,6 @@ class PartialRow(msgspec.Struct, frozen=True, kw_only=True):
     """JSON of a ``growth.Partial``, with secrets masked."""
 
 
-class PageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a review page is found, so that it has the same address after a restart."""
-
-    name: str
-    """The unguessable part of its host name: ``<name>.localhost``."""
-    port: int
-    used: float
-    """When it was last served, in seconds since the epoch."""
-
-
-class BrowserRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One browser that has access to a review page."""
-
-    digest: str
-    """SHA-256 of the secret in its cookie, in hex; only the browser has the secret itself."""
-    page: str
-    """The name of the page."""
-    number: int
-    """From 1, in order of arrival."""
-    opened: float
-    """Seconds since the epoch."""
-
-
 class TaskSoFar(msgspec.Struct, frozen=True, kw_only=True):
     """What the store knows of a task from its asks before the present one."""
 
@@ -749,52 +726,33 @@ class Store(Protocol):
         """Return the partial answers, oldest first."""
         ...
 
-    async def pages(self) -> list[PageRow]:
-        """Return where review pages were served, the latest first."""
-        ...
-
-    async def keep_page(self, row: PageRow, *, most: int) -> None:
-        """Store a page, or the fact that it is served again.
+    async def keep_timed_row(self, kind: str, id: str, body: str, until: float, *, most: int) -> None:
+        """Store something that ends by itself, unless there is a row of this kind and id; rows that ended are deleted.
 
         Args:
-            row: the page.
-            most: most pages to keep; beyond that the oldest are deleted, with their browsers.
+            kind: what it is: a ``"page"`` that was served, ``"browser NAME"`` with access to the page of this name, the
+                ``"link"`` of a notice, a ``"device"`` that is told, the ``"key"`` that signs.
+            id: its id; a digest of what only a link or a browser has.
+            body: what it is, as its kind defines it.
+            until: when it ends, in seconds since the epoch.
+            most: most rows of this kind to keep; beyond that those that end first are deleted.
         """
         ...
 
-    async def browsers(self, page: str) -> list[BrowserRow]:
-        """Return the browsers that have access to a page, the first one first.
+    async def take_timed_row(self, kind: str, id: str) -> str | None:
+        """Delete a row, and return its body unless it has ended: of several takers, one gets it.
 
         Args:
-            page: name of the page.
+            kind: what it is.
+            id: its id.
         """
         ...
 
-    async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
-        """Store a browser.
+    async def timed_rows(self, kind: str) -> dict[str, str]:
+        """Return the bodies of all rows of a kind that have not ended, by their ids; those that end first come first.
 
         Args:
-            row: the browser.
-            most: most browsers of its page to keep; beyond that the oldest are deleted.
-        """
-        ...
-
-    async def keep_link(self, digest: str, review: str, until: float, *, most: int) -> None:
-        """Store the link of a notice, which lets one browser see and decide one review.
-
-        Args:
-            digest: SHA-256 of the page's host and the secret in the link, in hex; only the notice has the secret.
-            review: id of the review.
-            until: when the link ends, in seconds since the epoch.
-            most: most links to keep; beyond that those that end first are deleted.
-        """
-        ...
-
-    async def take_link(self, digest: str) -> str | None:
-        """Delete a link, and return the id of its review unless it has ended: of several takers, one gets it.
-
-        Args:
-            digest: digest of the link.
+            kind: what they are.
         """
         ...
 

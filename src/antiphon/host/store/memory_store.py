@@ -7,7 +7,7 @@ dropped first.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
 from itertools import dropwhile, islice
 from secrets import token_hex
@@ -58,9 +58,7 @@ class MemoryStore(base.Store):
         self._definitions: dict[tuple[str, str], base.DefinitionRow] = {}
         self._blocks: dict[str, base.BlockRow] = {}
         self._reviews: dict[str, base.ReviewRow] = {}
-        self._pages: dict[str, base.PageRow] = {}
-        self._browsers: dict[str, base.BrowserRow] = {}
-        self._links: dict[str, tuple[float, str]] = {}
+        self._timed_rows: dict[str, dict[str, tuple[float, str]]] = defaultdict(dict)
         self._partials: dict[str, base.PartialRow] = {}
         self._calls: dict[str, base.PendingCallRow] = {}
         self._runs: dict[str, list[str]] = {}
@@ -361,29 +359,19 @@ class MemoryStore(base.Store):
     async def partials(self) -> list[base.PartialRow]:
         return list(self._partials.values())
 
-    async def pages(self) -> list[base.PageRow]:
-        return list(reversed(self._pages.values()))
+    async def keep_timed_row(self, kind: str, id: str, body: str, until: float, *, most: int) -> None:
+        rows = self._timed_rows[kind]
+        rows.setdefault(id, (until, body))
+        while len(rows) > most:
+            del rows[min(rows, key=rows.__getitem__)]
 
-    async def keep_page(self, row: base.PageRow, *, most: int) -> None:
-        _keep_latest(self._pages, row.name, row, most)
-        self._browsers = {key: kept for key, kept in self._browsers.items() if kept.page in self._pages}
+    async def take_timed_row(self, kind: str, id: str) -> str | None:
+        until, body = self._timed_rows[kind].pop(id, (0.0, None))
+        return body if until > self._clock() else None
 
-    async def browsers(self, page: str) -> list[base.BrowserRow]:
-        return [row for row in self._browsers.values() if row.page == page]
-
-    async def keep_browser(self, row: base.BrowserRow, *, most: int) -> None:
-        self._browsers[row.digest] = row
-        for old in (await self.browsers(row.page))[:-most]:
-            del self._browsers[old.digest]
-
-    async def keep_link(self, digest: str, review: str, until: float, *, most: int) -> None:
-        self._links[digest] = until, review
-        while len(self._links) > most:
-            del self._links[min(self._links, key=self._links.__getitem__)]
-
-    async def take_link(self, digest: str) -> str | None:
-        until, review = self._links.pop(digest, (0.0, None))
-        return review if until > self._clock() else None
+    async def timed_rows(self, kind: str) -> dict[str, str]:
+        rows = sorted(self._timed_rows[kind].items(), key=lambda row: row[1])
+        return {id: body for id, (until, body) in rows if until > self._clock()}
 
     async def recover(self) -> int:
         """See ``base.Store.recover``. There are no other processes."""

@@ -1,4 +1,4 @@
-"""Reviews, unfinished answers, pages and their browsers in a database, within transactions of the caller.
+"""Reviews, unfinished answers and what ends by itself in a database, within transactions of the caller.
 
 Also the calls of tools whose callers may ask again, and the steps of agents' runs.
 """
@@ -15,16 +15,14 @@ from sqlalchemy.sql.dml import Update
 from antiphon.host.store import base
 from antiphon.host.store.base import OPEN, PendingCallRow
 from antiphon.host.store.tables import (
-    browsers,
     drafts,
     hosts,
-    links,
-    pages,
     partials,
     pending_calls,
     reviews,
     reviews_head,
     run_entries,
+    timed_rows,
 )
 from antiphon.sql.prepared import Prepared, begin_upsert
 
@@ -248,50 +246,33 @@ def _row_of(values: Sequence[Any]) -> base.ReviewRow:
     return base.ReviewRow(**dict(zip(_COLUMNS, values, strict=True)))
 
 
-_PAGES = select(pages).order_by(pages.c.used.desc(), pages.c.name)
-
-
-def find_pages(connection: Connection) -> list[base.PageRow]:
-    """Return the pages, the one served last first."""
-    return [base.PageRow(**dict(row)) for row in connection.execute(_PAGES).mappings()]
-
-
-def keep_page(connection: Connection, row: base.PageRow, *, most: int) -> None:
-    """Store a page, and delete the oldest beyond ``most`` with their browsers."""
-    connection.execute(delete(pages).where(pages.c.name == row.name))
-    connection.execute(pages.insert(), msgspec.structs.asdict(row))
-    old = [each.name for each in find_pages(connection)[most:]]
-    connection.execute(delete(pages).where(pages.c.name.in_(old)))
-    connection.execute(delete(browsers).where(browsers.c.page.in_(old)))
-
-
-def browsers_of(connection: Connection, page: str) -> list[base.BrowserRow]:
-    """Return the browsers of a page, in the order of arrival."""
-    chosen = select(browsers).where(browsers.c.page == page).order_by(browsers.c.number)
-    return [base.BrowserRow(**dict(row)) for row in connection.execute(chosen).mappings()]
-
-
-def keep_browser(connection: Connection, row: base.BrowserRow, *, most: int) -> None:
-    """Store a browser, and delete the oldest of its page beyond ``most``."""
-    connection.execute(browsers.insert(), msgspec.structs.asdict(row))
-    for old in browsers_of(connection, row.page)[:-most]:
-        connection.execute(delete(browsers).where(browsers.c.digest == old.digest))
-
-
-def keep_link(connection: Connection, digest: str, review: str, until: float, *, most: int) -> None:
-    """Store a link, and delete those that end first beyond ``most``."""
-    connection.execute(links.insert(), {"digest": digest, "review": review, "until": until})
-    old = select(links.c.digest).order_by(links.c.until.desc(), links.c.digest).offset(most)
+def keep_timed_row(
+    connection: Connection, kind: str, id: str, body: str, until: float, *, most: int, now: float
+) -> None:
+    """Store a row unless it is there; delete those that ended, and those of its kind that end first beyond ``most``."""
+    connection.execute(delete(timed_rows).where(timed_rows.c.until <= now))
+    adding = begin_upsert(connection.dialect.name, timed_rows).values(kind=kind, id=id, body=body, until=until)
+    connection.execute(adding.on_conflict_do_nothing())
+    rows = timed_rows.c
+    old = select(rows.id).where(rows.kind == kind).order_by(rows.until.desc(), rows.id).offset(most)
     for each in connection.scalars(old).all():
-        connection.execute(delete(links).where(links.c.digest == each))
+        connection.execute(delete(timed_rows).where(rows.kind == kind, rows.id == each))
 
 
-def take_link(connection: Connection, digest: str, now: float) -> str | None:
-    """Delete a link, and return the id of its review unless it has ended."""
-    found = connection.execute(select(links).where(links.c.digest == digest)).first()
+def take_timed_row(connection: Connection, kind: str, id: str, now: float) -> str | None:
+    """Delete a row, and return its body unless it has ended."""
+    this = and_(timed_rows.c.kind == kind, timed_rows.c.id == id)
+    found = connection.execute(select(timed_rows).where(this)).first()
     # Of two transactions that have read it, only one deletes it.
-    taken = connection.execute(delete(links).where(links.c.digest == digest)).rowcount == 1
-    return found.review if found is not None and taken and found.until > now else None
+    taken = connection.execute(delete(timed_rows).where(this)).rowcount == 1
+    return found.body if found is not None and taken and found.until > now else None
+
+
+def list_timed_rows(connection: Connection, kind: str, now: float) -> dict[str, str]:
+    """Return the bodies of all rows of a kind that have not ended, by their ids."""
+    rows = timed_rows.c
+    valid = select(rows.id, rows.body).where(rows.kind == kind, rows.until > now).order_by(rows.until, rows.id)
+    return {row.id: row.body for row in connection.execute(valid)}
 
 
 _PARTIALS = select(partials).order_by(partials.c.began, partials.c.id)

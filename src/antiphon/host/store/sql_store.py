@@ -250,8 +250,6 @@ class SqlStore:
     draft = _run_by(questions.read_draft)
     reviews_version = _run_by(questions.read_version)
     partials = _run_by(questions.find_partials)
-    pages = _run_by(questions.find_pages)
-    browsers = _run_by(questions.browsers_of)
     gather = _run_by(trail.gather_more, write=True)
     switch_tool = _run_by(permits.switch_tool, write=True)
     add_grant = _run_by(permits.add_grant, write=True)
@@ -262,9 +260,6 @@ class SqlStore:
     keep_draft = _run_by(questions.keep_draft, write=True)
     keep_partial = _run_by(questions.keep_partial, write=True)
     drop_partial = _run_by(questions.drop_partial, write=True)
-    keep_page = _run_by(questions.keep_page, write=True)
-    keep_browser = _run_by(questions.keep_browser, write=True)
-    keep_link = _run_by(questions.keep_link, write=True)
 
     async def commit(self, change: base.Change) -> str | None:
         try:
@@ -277,8 +272,16 @@ class SqlStore:
                 self.news.tell(id)
         return None
 
-    async def take_link(self, digest: str) -> str | None:
-        return await self.run_work(partial(questions.take_link, digest=digest, now=self._clock()), write=True)
+    async def keep_timed_row(self, kind: str, id: str, body: str, until: float, *, most: int) -> None:
+        row = (kind, id, body, until)
+        await self.run_work(lambda it: questions.keep_timed_row(it, *row, most=most, now=self._clock()), write=True)
+
+    async def take_timed_row(self, kind: str, id: str) -> str | None:
+        taking = partial(questions.take_timed_row, kind=kind, id=id, now=self._clock())
+        return await self.run_work(taking, write=True)
+
+    async def timed_rows(self, kind: str) -> dict[str, str]:
+        return await self.run_work(partial(questions.list_timed_rows, kind=kind, now=self._clock()))
 
     async def task_so_far(self, task: str, ask: str) -> base.TaskSoFar:
         return await self.run_work(partial(money.task_so_far, task=task, ask=ask, now=self._clock()), write=True)

@@ -101,14 +101,9 @@ reviews_head = _table("reviews_head", "id small*, version int")
 partials = _table("partials", "id text*, host text, began time, body text")
 """What has arrived of unfinished answers."""
 
-pages = _table("pages", "name text*, port small, used time")
-"""Where review pages are served, so that name and port are the same after a restart."""
-
-browsers = _table("browsers", "digest text*, page text, number small, opened time")
-"""The browsers with access to a page, by the digest of the secret in their cookie."""
-
-links = _table("links", "digest text*, review text, until time")
-"""The links of notices that nobody has followed yet, by the digest of the page's address and the link's secret."""
+timed_rows = _table("timed_rows", "kind text*, id text*, body text, until time")
+"""What ends by itself: where review pages are served; the browsers with access to one, by the digest of the secret in
+their cookie; the links of notices that nobody has followed yet; the devices that are told of questions."""
 
 audit = _table("audit", "seq number*, body text, hash text")
 
