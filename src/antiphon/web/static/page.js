@@ -24,7 +24,7 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.method === "dialog") return;
+  if (form.method === "dialog" || "leave" in form.dataset) return;
   event.preventDefault();
   const button = event.submitter;
   if (button?.hasAttribute("data-arming") && !armed(button)) return;
