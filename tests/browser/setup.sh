@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the browser tests need beside `make setup`: Chromium from the system's packages if there is none, axe-core,
-# and a host of others for interfaces (MCP Apps), pinned, outside the repository. Running it again does nothing.
+# http_ece, which reads Web Push, and a host of others for interfaces (MCP Apps), pinned, outside the repository. Running it
+# again does nothing.
 #
 #   tests/browser/setup.sh                 into ${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-browser
 #   ANTIPHON_BROWSER_DIR=/some/dir ...     into that directory (set it for the tests as well)
@@ -11,6 +12,7 @@ set -euo pipefail
 DIR="${ANTIPHON_BROWSER_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-browser}"
 PACKAGES=(
   axe-core@4.14.1
+  http_ece@1.2.1
   @modelcontextprotocol/ext-apps@2.0.4
   @modelcontextprotocol/client@2.4.0
   @modelcontextprotocol/core@2.4.0

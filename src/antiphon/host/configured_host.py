@@ -26,6 +26,7 @@ from antiphon.host.pipeline.case import Desk
 from antiphon.host.pipeline.tool_consent import EDIT_NOTE
 from antiphon.host.providers import Provider
 from antiphon.host.review.notify import Notices, PageLinks, ServiceNotices
+from antiphon.host.review.push import DeviceNotices
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Reviewer
 from antiphon.host.review_page import PageReviewer
@@ -215,7 +216,10 @@ def make_notices(store: Store, config: Config, environ: Mapping[str, str] = os.e
     senders: list[ServiceNotices] = []
     for number, target in enumerate(notify.targets, 1):
         name = f"[[notify.targets]] {number}"
-        senders.append(ServiceNotices(target, _fill_in(target.url, name, environ), store, name, links))
+        if target.is_push:
+            senders.append(DeviceNotices(target, store, name, notify.push_hosts))
+        else:
+            senders.append(ServiceNotices(target, _fill_in(target.url, name, environ), store, name, links))
     return Notices(senders) if senders else None
 
 

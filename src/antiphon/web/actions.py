@@ -24,6 +24,7 @@ from antiphon.host.review import decisions, review
 from antiphon.host.review.diff import compare_requests
 from antiphon.host.review.given_grants import approve_covered, find_covered
 from antiphon.host.review.history import AskHistory, show_kept
+from antiphon.host.review.notify import NotDelivered
 from antiphon.host.review.question import NotAllowed, Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch
 from antiphon.host.review.shown import Shown, collect_shown
@@ -252,6 +253,20 @@ async def store_settings(site: Site, request: Request) -> Response:
         site.keep(response, request, name, value)
     site.keep(response, request, "keys", urlencode(keys), most=1_000)
     return response
+
+
+async def tell_device(site: Site, request: Request) -> Response:
+    """Tell this browser of questions by Web Push, or no longer."""
+    form, (devices, person) = decisions.DecisionForm(form_of(request)), site.devices_for(request)
+    if devices is None:
+        return site.gone(request)
+    on = form("on") == "true"
+    try:
+        text = site.texts(request)("notice.test") if on else ""
+        await devices.change_device(form("subscription"), person, text)
+    except NotDelivered as error:
+        return site.problem(request, 422, "problem.device", detail=str(error))
+    return site.done(request, "done.device" if on else "done.device_off", then="/settings")
 
 
 async def invite_browser(site: Site, request: Request) -> Response:

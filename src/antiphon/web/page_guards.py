@@ -43,7 +43,8 @@ HEADER = "x-antiphon-session"
 """Name of the session's header, under all other host names."""
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'{blob}; "
-    "media-src 'self'{blob}; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "media-src 'self'{blob}; connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
 )
 CSP = _CSP.format(blob="")
 """Without cookies the script fetches images itself and shows them as blobs; only then are these allowed."""
@@ -70,6 +71,8 @@ _READING = ("GET", "HEAD")
 _PUBLIC = ("/open", "/alive", "/sign-in", CALLBACK, SIGNED_OUT)
 _SESSION, _FORM, _PLAIN, _FIRST = "antiphon.session", "antiphon.form", "antiphon.plain", "antiphon.first"
 _LINKED = "antiphon.linked"
+WORKER = "/static/push/worker.js"
+"""The script that receives notices by Web Push; only it may be a worker for more than its own folder."""
 LINK = "/link"
 """The path of the links in notices."""
 LINK_COOKIE = "antiphon-link"
@@ -117,6 +120,8 @@ class Guards:
                 headers.setdefault("Content-Security-Policy", _PLAIN_CSP if is_plain(request) else CSP)
                 if request.url.path.endswith(".woff2"):
                     headers.setdefault("Cache-Control", "private, max-age=604800")
+                if request.url.path == WORKER:
+                    headers["Service-Worker-Allowed"] = "/"
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
                 if scope.get(_SESSION) is None:

@@ -99,6 +99,7 @@ _DOING: dict[str, View] = {
     "/servers/block": actions.block_server,
     "/settings": actions.store_settings,
     "/settings/invite": actions.invite_browser,
+    "/settings/device": actions.tell_device,
     "/sign-out": sign_in_routes.sign_out,
 }
 _NEEDS: dict[str, Role] = {

@@ -92,6 +92,7 @@ async def show_servers(site: Site, request: Request) -> Response:
 async def show_settings(site: Site, request: Request, address: str = "") -> Response:
     """Show the settings, with the keys as they are set, and an address for another browser if one was made."""
     letters, chosen = site.find_chosen_keys(request)
+    devices, person = site.devices_for(request)
     return site.html(
         request,
         "settings.html",
@@ -100,6 +101,8 @@ async def show_settings(site: Site, request: Request, address: str = "") -> Resp
         letters=letters,
         keys=[(key.action, chosen.get(key.action, key.keys[0])) for key in SINGLE_KEYS],
         address=address,
+        push_key="" if devices is None else await devices.public_key(),
+        push_known=[] if devices is None else [each.endpoint for each in await devices.list_devices(person)],
     )
 
 

@@ -22,9 +22,9 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from antiphon.errors import AntiphonError, InternalError
 from antiphon.host.audit import Audit
-from antiphon.host.checks.people import Decider, Role
+from antiphon.host.checks.people import Decider, Person, Role
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.config.settings import Config
+from antiphon.host.config.settings import Config, Notify
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.own_request import Asker, Offer, OwnAnswer
 from antiphon.host.pipeline.growth import Watching
@@ -34,6 +34,7 @@ from antiphon.host.review.definitions import Digests, Servers
 from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.history import Bound, find_tightest_budget
 from antiphon.host.review.keymap import describe_key, keys_as_set, print_key_name
+from antiphon.host.review.push import DeviceNotices
 from antiphon.host.review.question import AnyDecision, Question, reaches_further
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import most_of, name_of
@@ -90,6 +91,10 @@ class Site:
         self.head_budget = HeadBudget(lambda: find_tightest_budget(store, clock()))
         self.own = OwnRequests(asker, None if config is None else ConfiguredAsker(config, store))
         self.access = access
+        notify = Notify() if config is None else config.notify
+        devices = (DeviceNotices(each, store, "", notify.push_hosts) for each in notify.targets if each.is_push)
+        self.devices = next(devices, None)
+        """The browsers that are told of questions; ``None`` where that is not configured."""
         self.servers = servers
         self.digests = Digests()
         """The hashes of the definitions that the servers have now."""
@@ -174,6 +179,12 @@ class Site:
         if session.only is not None:
             return f"link {session.number}"
         return session.person or self.named(request) or f"page {session.number}"
+
+    def devices_for(self, request: Request) -> tuple[DeviceNotices | None, Person | None]:
+        """Return the devices that are told, and who may change them; no devices if this browser cannot be one."""
+        person = _let_in(request).person
+        may = not is_plain(request) and (person is None or person.has_role("reviewer"))
+        return self.devices if may else None, person
 
     def may_decide(self, request: Request, decision: AnyDecision) -> bool:
         """Return whether a decision is about no more than the session may decide: a link's session has one question."""

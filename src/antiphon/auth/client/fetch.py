@@ -63,7 +63,7 @@ class Fetch:
         """Fetch a public document; ``None`` if there is none. Raises ``TooLarge`` or ``Unreachable``."""
         target = url
         for _ in range(_MAX_REDIRECTS):
-            answer = await self._request("GET", target, {"Accept": "application/json"})
+            answer = await self.request("GET", target, {"Accept": "application/json"})
             if answer.status == 200:
                 return answer.body
             if answer.status >= 500 or answer.status not in (301, 302, 303, 307, 308):
@@ -77,12 +77,12 @@ class Fetch:
         """Post a form; a redirect is returned like any other response."""
         body = urlencode(list(form.items())).encode()
         kind = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-        return await self._request("POST", url, {**kind, **headers}, body)
+        return await self.request("POST", url, {**kind, **headers}, body)
 
     async def post_json(self, url: URL, value: Mapping[str, Any]) -> Answer:
         """Post a JSON object."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        return await self._request("POST", url, headers, json.dumps(value).encode())
+        return await self.request("POST", url, headers, json.dumps(value).encode())
 
     async def check_page(self, url: URL) -> None:
         """Raise ``Unauthorized`` if the server is public and names a page of the local network for the browser."""
@@ -92,7 +92,8 @@ class Fetch:
         except NotPublic:
             raise Unauthorized(_not_public(url)) from None
 
-    async def _request(self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+    async def request(self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+        """Send a request; a redirect is returned like any other response."""
         proxy = self._proxy or await asyncio.to_thread(find_proxy, url)
         try:
             async with (

@@ -175,8 +175,10 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     bell: bool = True
     """Ring the bell of the terminal that serves the page or watches the queue."""
     targets: Annotated[tuple[NoticeTarget, ...], msgspec.Meta(max_length=MAX_TARGETS)] = ()
-    """Services that tell people where they are: Slack, Telegram, e-mail, ntfy and others; needs
-    ``antiphon[notices]``."""
+    """Services that tell people where they are: Slack, Telegram, e-mail, ntfy and others, and at most once browsers;
+    needs ``antiphon[notices]``."""
+    push_hosts: tuple[str, ...] = ()
+    """Hosts of push services in your own network. Others must be public: it is a browser that names its service."""
 
     page: str | None = None
     """The address of a review page on which nobody signs in, for browsers, without a path: that of a proxy in front of
@@ -189,6 +191,8 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         is_safe = parts.scheme == "https" or (parts.scheme == "http" and (parts.hostname or "").endswith(".localhost"))
         if not parts.hostname or not is_safe or parts[2:] not in (("", "", ""), ("/", "", "")):
             raise ValueError("page is an https address without a path; http only under .localhost")
+        if sum(target.is_push for target in self.targets) > 1:
+            raise ValueError("targets has webpush:// at most once: every browser would be told several times")
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

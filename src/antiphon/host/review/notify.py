@@ -45,6 +45,8 @@ SERVICE_TIMEOUT = 30.0
 SERVICE_PAUSE = 20.0
 """Least seconds between two notices to one service: a server that asks all the time rings a phone three times a
 minute."""
+MAX_WAITING = 1_000
+"""Most questions that are known until the next notice, the latest; of others it knows how many they were."""
 MAX_LISTED = 3
 """Most questions that one notice describes: the latest; it counts the others. Some services take 4,096 bytes."""
 MAX_TEXT = 900
@@ -63,7 +65,8 @@ class NoticeTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A service that tells people that a question waits: one ``[[notify.targets]]`` table."""
 
     url: str
-    """Its address, as Apprise writes them; ``${NAME}`` stands for an environment variable, such as a token."""
+    """Its address, as Apprise writes them; ``${NAME}`` stands for an environment variable, such as a token.
+    ``webpush://ann@example.org`` tells browsers in which people ask for it; push services learn this e-mail address."""
     show: Literal["nothing", "tool", "all"] = "nothing"
     """What it learns: that a question waits; also the names of server and tool; or also what is asked, with secrets
     masked."""
@@ -74,8 +77,15 @@ class NoticeTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         if not re.match(r"[a-z][a-z0-9+.-]*://|\$\{", self.url, re.IGNORECASE):
             raise ValueError("url is an address as Apprise writes them: ntfy://..., slack://..., mailto://...")
+        if self.is_push and not re.fullmatch(r"webpush://[^\s@/]+@[\w-]+(\.[\w-]+)+", self.url):
+            raise ValueError("url is webpush:// with your e-mail address, which push services want to know")
         for name in self.to:
             check_name(name)
+
+    @property
+    def is_push(self) -> bool:
+        """Whether it tells browsers, by Web Push."""
+        return self.url.startswith("webpush:")
 
 
 class PageLinks:
@@ -122,7 +132,7 @@ class ServiceNotices:
         self._store = store
         self._links = links
         self._texts = load_texts(terminal_language(None))
-        self._waiting: deque[str] = deque(maxlen=MAX_LISTED)
+        self._waiting: deque[str] = deque(maxlen=MAX_WAITING)
         self._count = 0
         self._last = float("-inf")
         self._has_failed = False
@@ -160,8 +170,7 @@ class ServiceNotices:
             self._count = 0
             self._last = time.monotonic()
             try:
-                async with asyncio.timeout(SERVICE_TIMEOUT):
-                    await self._tell(latest, count)
+                await self._tell(latest, count)
                 self._has_failed = False
             except Exception as error:
                 # The address may contain a secret, and so may an error that quotes it: neither is logged.
@@ -171,12 +180,18 @@ class ServiceNotices:
                 self._has_failed = True
 
     async def _tell(self, latest: Sequence[str], count: int) -> None:
-        """Send one notice about the latest of ``count`` questions, without what was decided in the meantime."""
+        """Send one notice about the latest of ``count`` questions."""
+        if text := await self._write_text(latest, count):
+            await self.send_text(text)
+
+    async def _write_text(self, latest: Sequence[str], count: int) -> str:
+        """Describe the latest of ``count`` questions; empty if all were decided in the meantime."""
+        latest = latest[-MAX_LISTED:]
         rows = [await self._store.review(id) for id in latest]
         waiting = [question_of(row) for row in rows if row is not None and row.state == "pending" and not row.held]
         count -= len(latest) - len(waiting)
         if not waiting:
-            return
+            return ""
         words = self._texts
         parts = [words("notice.one") if count == 1 else words("notice.several", n=count)]
         for each in reversed(waiting):
@@ -184,7 +199,7 @@ class ServiceNotices:
             parts.append("" if self._links is None else await self._links.make(each.id))
         if (more := count - len(waiting)) > 0 and self._target.show != "nothing":
             parts.append(words("notice.more", n=more))
-        await self.send_text("\n".join(filter(None, parts)))
+        return "\n".join(filter(None, parts))
 
     async def send_text(self, text: str) -> None:
         """Send a text, at once; raise ``NotDelivered`` if the service did not take it in time."""

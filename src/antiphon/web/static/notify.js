@@ -2,6 +2,9 @@
 const WANTED = "antiphon-notify";
 
 export function ready() {
+  // What only a few places need is loaded there.
+  const place = document.querySelector("[data-script]");
+  if (place) import(place.dataset.script).then((script) => script.ready(place));
   const box = document.getElementById("notify");
   if (!box || box.dataset.ready) return;
   box.dataset.ready = "1";

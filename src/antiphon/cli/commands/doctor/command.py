@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from importlib import metadata
 from pathlib import Path
 from statistics import median
@@ -46,7 +47,7 @@ from antiphon.host.models.selection import KEY_NAMES, standard_model
 from antiphon.host.providers.base import Usage, missing_key
 from antiphon.host.review.notify import NotDelivered, ServiceNotices
 from antiphon.host.review.summary import load_texts, terminal_language
-from antiphon.host.store import MemoryStore, usual_store
+from antiphon.host.store import MemoryStore, open_store, usual_store
 from antiphon.host.store.chain import RecordSearch, Step
 from antiphon.host.store.store_location import state_folder
 from antiphon.host.terminal.tty import find_terminal
@@ -460,10 +461,12 @@ async def _try_model(models: Models, model: Model) -> tuple[str, Usage | None]:
 async def check_notices(config: Path | None, environ: Mapping[str, str]) -> list[DoctorFinding]:
     """Send a notice to each service, all concurrently; findings are in the order of the configuration."""
     found = await asyncio.to_thread(read_configuration, config, environ)
-    made = make_notices(MemoryStore(), found, environ)
-    if made is None:
+    if not found.notify.targets:
         return [DoctorFinding("note", "notices", "no service is configured: write [[notify.targets]]")]
-    return await asyncio.gather(*map(_try_service, made.senders))
+    # The devices that Web Push tells are in the store.
+    async with aclosing(open_store(found.store)) as store:
+        made = make_notices(store, found, environ)
+        return await asyncio.gather(*map(_try_service, () if made is None else made.senders))
 
 
 async def _try_service(service: ServiceNotices) -> DoctorFinding:
