@@ -65,16 +65,20 @@ async def decrypt_by_node(browser: Subscriber, body: bytes) -> str:
 
 async def worker_of(page: Page) -> tuple[object, str]:
     """Install the page's worker, and return a session of the developer tools with its registration."""
+    await page.evaluate(
+        """async () => {
+            await navigator.serviceWorker.register("/static/push/worker.js", { scope: "/" });
+            await navigator.serviceWorker.ready;
+        }"""
+    )
     session = await page.context.new_cdp_session(page)
-    versions: asyncio.Queue[dict[str, object]] = asyncio.Queue()
+    known: asyncio.Queue[str] = asyncio.Queue()
     session.on(
-        "ServiceWorker.workerVersionUpdated", lambda said: [versions.put_nowait(each) for each in said["versions"]]
+        "ServiceWorker.workerRegistrationUpdated",
+        lambda said: [known.put_nowait(each["registrationId"]) for each in said["registrations"]],
     )
     await session.send("ServiceWorker.enable")
-    await page.evaluate("navigator.serviceWorker.register('/static/push/worker.js', {scope: '/'})")
-    while (version := await versions.get())["status"] != "activated":
-        pass
-    return session, version["registrationId"]
+    return session, await known.get()
 
 
 async def allow(context: BrowserContext, address: str) -> None:
@@ -89,7 +93,7 @@ async def shown(page: Page, number: int) -> list[list[str]]:
         for (;;) {
             const found = await worker.getNotifications();
             if (found.length >= number) return found.map((each) => [each.title, each.body, each.data]);
-            await new Promise(requestAnimationFrame);
+            await new Promise((done) => setTimeout(done, 20));
         }
     }"""
     return await page.evaluate(script, number)
