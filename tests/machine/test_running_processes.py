@@ -87,7 +87,7 @@ def test_what_a_process_holds_is_measured_and_named(other: subprocess.Popen[byte
     held = measure_memory([other.pid])
     assert held is not None
     assert 1_000_000 < held < 100_000_000
-    assert measure_memory([other.pid, os.getpid()] * 2) > 2 * held
+    assert (measure_memory([other.pid, os.getpid()] * 2) or 0) > 2 * held
     assert measure_memory([2**22 + 1]) is None
     assert "input()" in show_command(other.pid)
     assert show_command(2**22 + 1) == f"process {2**22 + 1}"
