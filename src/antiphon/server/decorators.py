@@ -62,6 +62,7 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a tool's; the message names the place and says what to do.
         """
+        check_options("server.tool()", options, ToolOptions.__annotations__)
         return _register_function(lambda given: self.add_tool(given, **options), function)
 
     def resource(self, uri: str, /, **options: Unpack[resources.ResourceOptions]) -> Callable[[F], F]:
@@ -76,6 +77,7 @@ class Features:
         """
         if uri.__class__ is not str:
             raise ConfigError(f'a resource needs a URI: write @server.resource("catalogue://..."), not {uri!r}')
+        check_options("server.resource()", options, resources.ResourceOptions.__annotations__)
         return lambda given: _register_function(lambda function: self.add_resource(uri, function, **options), given)
 
     @overload
@@ -92,6 +94,7 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a prompt's; the message names the place and says what to do.
         """
+        check_options("server.prompt()", options, PromptOptions.__annotations__)
         return _register_function(lambda given: self.add_prompt(given, **options), function)
 
     def list_by_tag(self, tag: str) -> list[ServedFeature]:

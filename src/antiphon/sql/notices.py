@@ -39,7 +39,7 @@ _AGAIN, _AGAIN_AT_MOST = 1.0, 60.0
 _log = logging.getLogger("antiphon.host")
 
 
-class ChannelNotices(Struct, eq=False):
+class ChannelNotices(Struct, eq=False, weakref=True):
     """The notices of one channel.
 
     ``options``: arguments with which the driver connects. ``say``: runs a statement over another connection.
