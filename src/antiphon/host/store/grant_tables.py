@@ -39,7 +39,7 @@ def add_grant(connection: Connection, row: GrantRow) -> None:
     connection.execute(grants.insert(), msgspec.structs.asdict(row))
 
 
-def in_force(connection: Connection, identity: str | None, now: float) -> list[GrantRow]:
+def in_force(connection: Connection, now: float, identity: str | None = None) -> list[GrantRow]:
     """Return the grants in force, of one server or of all."""
     bounds = {"now": now, "most": MAX_LISTED, **({} if identity is None else {"server": identity})}
     found = connection.execute(_ALL if identity is None else _OF, bounds)

@@ -135,7 +135,7 @@ def balances_of(connection: sa.Connection, keys: Sequence[str]) -> list[Balance]
     return [_read_balance(row) for row in found]
 
 
-def task_so_far(connection: sa.Connection, task: str, ask: str, now: float) -> TaskSoFar:
+def task_so_far(connection: sa.Connection, now: float, task: str, ask: str) -> TaskSoFar:
     """Note an ask of a task; see ``base.Store.task_so_far``."""
     of_task = sa.select(task_asks.c.ask, task_asks.c.at).where(task_asks.c.task == task)
     of_task = of_task.order_by(task_asks.c.at, task_asks.c.ask)
@@ -209,15 +209,12 @@ def _prepare_balances(count: int) -> Prepared:
 
 @cache
 def _prepare_move(count: int) -> Prepared:
-    moved = sa.update(accounts).where(_match_keys(count))
-    return Prepared(
-        moved.values(
-            held_money=accounts.c.held_money - sa.bindparam("was_money", type_=sa.BigInteger()),
-            held_tokens=accounts.c.held_tokens - sa.bindparam("was_tokens", type_=sa.BigInteger()),
-            spent_money=accounts.c.spent_money + sa.bindparam("is_money", type_=sa.BigInteger()),
-            spent_tokens=accounts.c.spent_tokens + sa.bindparam("is_tokens", type_=sa.BigInteger()),
-        )
-    )
+    moved: dict[str, sa.ColumnElement[int]] = {}
+    for unit in ("money", "tokens"):
+        held, spent = accounts.c[f"held_{unit}"], accounts.c[f"spent_{unit}"]
+        moved[held.name] = held - sa.bindparam(f"was_{unit}", type_=sa.BigInteger())
+        moved[spent.name] = spent + sa.bindparam(f"is_{unit}", type_=sa.BigInteger())
+    return Prepared(sa.update(accounts).where(_match_keys(count)).values(moved))
 
 
 def _bind_rows(hold: Hold, now: float) -> dict[str, object]:

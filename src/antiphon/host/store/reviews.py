@@ -56,7 +56,7 @@ _LEFT = Prepared(
 
 def put_review(connection: Connection, row: base.ReviewRow, now: float) -> base.ReviewRow:
     """Store a question, or take over or join the open one that asks the same."""
-    sent = find_call(connection, id="", fingerprint=row.fingerprint, now=now) if row.shared else None
+    sent = find_call(connection, now, fingerprint=row.fingerprint) if row.shared else None
     taken = None if sent is None else find_review(connection, sent.id)
     if taken is not None:
         return taken
@@ -247,7 +247,7 @@ def _row_of(values: Sequence[Any]) -> base.ReviewRow:
 
 
 def keep_timed_row(
-    connection: Connection, kind: str, id: str, body: str, until: float, *, most: int, now: float
+    connection: Connection, now: float, kind: str, id: str, body: str, until: float, *, most: int
 ) -> None:
     """Store a row unless it is there; delete those that ended, and those of its kind that end first beyond ``most``."""
     connection.execute(delete(timed_rows).where(timed_rows.c.until <= now))
@@ -259,7 +259,7 @@ def keep_timed_row(
         connection.execute(delete(timed_rows).where(rows.kind == kind, rows.id == each))
 
 
-def take_timed_row(connection: Connection, kind: str, id: str, now: float) -> str | None:
+def take_timed_row(connection: Connection, now: float, kind: str, id: str) -> str | None:
     """Delete a row, and return its body unless it has ended."""
     this = and_(timed_rows.c.kind == kind, timed_rows.c.id == id)
     found = connection.execute(select(timed_rows).where(this)).first()
@@ -268,7 +268,7 @@ def take_timed_row(connection: Connection, kind: str, id: str, now: float) -> st
     return found.body if found is not None and taken and found.until > now else None
 
 
-def list_timed_rows(connection: Connection, kind: str, now: float) -> dict[str, str]:
+def list_timed_rows(connection: Connection, now: float, kind: str) -> dict[str, str]:
     """Return the bodies of all rows of a kind that have not ended, by their ids."""
     rows = timed_rows.c
     valid = select(rows.id, rows.body).where(rows.kind == kind, rows.until > now).order_by(rows.until, rows.id)
@@ -337,7 +337,7 @@ def keep_call(connection: Connection, row: PendingCallRow) -> None:
     notify_changes(connection, row.id)
 
 
-def find_call(connection: Connection, *, id: str, fingerprint: str, now: float) -> PendingCallRow | None:
+def find_call(connection: Connection, now: float, *, id: str = "", fingerprint: str = "") -> PendingCallRow | None:
     """Return a call by its id, or the latest that was sent by its fingerprint."""
     sent = and_(pending_calls.c.fingerprint == fingerprint, pending_calls.c.sent.is_(True))
     chosen = select(pending_calls).where(pending_calls.c.id == id if id else sent, pending_calls.c.until > now)

@@ -191,6 +191,18 @@ def _run_by(
     return run_with
 
 
+def _run_at(
+    work: Callable[Concatenate[Connection, float, P], T], *, write: bool = False
+) -> Callable[Concatenate[SqlStore, P], CoroutineType[Any, Any, T]]:
+    """As ``_run_by``, for a function that also takes the time."""
+
+    async def run_with(self: SqlStore, *args: P.args, **options: P.kwargs) -> T:
+        now = self.clock()
+        return await self.run_work(lambda connection: work(connection, now, *args, **options), write=write)
+
+    return run_with
+
+
 class SqlStore:
     """See ``base.Store``. It opens on first use."""
 
@@ -214,7 +226,7 @@ class SqlStore:
         self.host = name_process()
         self.news = News(runner.watched(questions.VERSION) or runner.notices(questions.CHANNEL), self._open)
         self._runner = runner
-        self._clock = clock
+        self.clock = clock
         self._monotonic = monotonic
         self._lease = lease
         self._watch = LeaseWatch(lease)
@@ -260,6 +272,14 @@ class SqlStore:
     keep_draft = _run_by(questions.keep_draft, write=True)
     keep_partial = _run_by(questions.keep_partial, write=True)
     drop_partial = _run_by(questions.drop_partial, write=True)
+    grants = _run_at(permits.in_force)
+    pending_call = _run_at(questions.find_call)
+    timed_rows = _run_at(questions.list_timed_rows)
+    waiting = _run_at(questions.count_waiting)
+    watched = _run_at(questions.is_watched)
+    keep_timed_row = _run_at(questions.keep_timed_row, write=True)
+    take_timed_row = _run_at(questions.take_timed_row, write=True)
+    task_so_far = _run_at(money.task_so_far, write=True)
 
     async def commit(self, change: base.Change) -> str | None:
         try:
@@ -272,42 +292,18 @@ class SqlStore:
                 self.news.tell(id)
         return None
 
-    async def keep_timed_row(self, kind: str, id: str, body: str, until: float, *, most: int) -> None:
-        row = (kind, id, body, until)
-        await self.run_work(lambda it: questions.keep_timed_row(it, *row, most=most, now=self._clock()), write=True)
-
-    async def take_timed_row(self, kind: str, id: str) -> str | None:
-        taking = partial(questions.take_timed_row, kind=kind, id=id, now=self._clock())
-        return await self.run_work(taking, write=True)
-
-    async def timed_rows(self, kind: str) -> dict[str, str]:
-        return await self.run_work(partial(questions.list_timed_rows, kind=kind, now=self._clock()))
-
-    async def task_so_far(self, task: str, ask: str) -> base.TaskSoFar:
-        return await self.run_work(partial(money.task_so_far, task=task, ask=ask, now=self._clock()), write=True)
-
-    async def grants(self, identity: str | None = None) -> list[base.GrantRow]:
-        return await self.run_work(partial(permits.in_force, identity=identity, now=self._clock()))
-
     async def block(self, row: base.BlockRow) -> None:
         await self._change(partial(self._block, row, ()))
 
     async def put_review(self, row: base.ReviewRow) -> base.ReviewRow:
-        return await self._change(partial(questions.put_review, row=row, now=self._clock()), row.id)
+        return await self._change(partial(questions.put_review, row=row, now=self.clock()), row.id)
 
     async def leave_review(self, call: base.PendingCallRow, *, most: int) -> bool:
         leaving = partial(questions.leave_review, call=call, host=self.host, most=most)
         return await self._change(leaving, call.id)
 
-    async def pending_call(self, *, id: str = "", fingerprint: str = "") -> base.PendingCallRow | None:
-        finding = partial(questions.find_call, id=id, fingerprint=fingerprint, now=self._clock())
-        return await self.run_work(finding)
-
     async def settle_call(self, call: base.PendingCallRow) -> None:
         await self._change(partial(questions.keep_call, row=call), call.id)
-
-    async def waiting(self) -> int:
-        return await self.run_work(partial(questions.count_waiting, now=self._clock()))
 
     async def decide(self, decisions: Sequence[base.Decided]) -> base.ReviewRow | None:
         try:
@@ -322,7 +318,7 @@ class SqlStore:
         return await self._change(partial(self._undo_change, id, decided, records), id)
 
     async def release(self, id: str) -> bool:
-        return await self._change(partial(questions.release_decision, id=id, now=self._clock()), id)
+        return await self._change(partial(questions.release_decision, id=id, now=self.clock()), id)
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
         closing = partial(questions.close_review, id=id, state=state, keep_item=keep_item)
@@ -339,9 +335,6 @@ class SqlStore:
 
     async def watch(self, until: float) -> None:
         await self.run_work(partial(questions.watch_process, host=self.host, until=until), write=True)
-
-    async def watched(self) -> bool:
-        return await self.run_work(partial(questions.is_watched, now=self._clock()))
 
     async def recover(self) -> int:
         done = await self.run_work(self._recover_store, write=True)
@@ -403,7 +396,7 @@ class SqlStore:
         except ConfigError as error:
             self._outdated = error
             raise
-        now = self._clock()
+        now = self.clock()
         self._mark = max(now, self._mark + _MARK)
         leftovers.record_beat(connection, self.host, self._mark)
         return leftovers.recover_processes(
@@ -458,7 +451,7 @@ class SqlStore:
         trail.append_records(connection, end, records)
 
     def _apply_change(self, change: base.Change, connection: Connection) -> Sequence[Record]:
-        now, records = self._clock(), change.records
+        now, records = self.clock(), change.records
         if change.settle is not None:
             records = self._settle_rows(change.settle, records, connection) or base.correct_late_records(
                 records, change.settle, Amount()
@@ -474,7 +467,7 @@ class SqlStore:
         ):
             raise money.RefusedChange("review")
         if change.begin is not None:
-            if questions.find_call(connection, id="", fingerprint=change.begin.fingerprint, now=now) is not None:
+            if questions.find_call(connection, now, fingerprint=change.begin.fingerprint) is not None:
                 raise money.RefusedChange("sent")
             questions.keep_call(connection, change.begin)
             questions.withdraw_taken(connection, change.begin, keep_item=self._keep_content)
@@ -500,7 +493,7 @@ class SqlStore:
 
     def _undo_change(self, id: str, decided: float | None, records: Sequence[Record], connection: Connection) -> bool:
         end = trail.lock_chain(connection)
-        undone = questions.undo_decision(connection, id, decided, self._clock())
+        undone = questions.undo_decision(connection, id, decided, self.clock())
         trail.append_records(connection, end, records if undone else ())
         return undone
 
@@ -509,7 +502,7 @@ class SqlStore:
         questions.withdraw_from(connection, row, but, keep_item=self._keep_content)
 
     def _write_decisions(self, decisions: Sequence[base.Decided], connection: Connection) -> None:
-        late = questions.decide_reviews(connection, decisions, self._clock())
+        late = questions.decide_reviews(connection, decisions, self.clock())
         if late is not None:
             raise money.RefusedChange(late)
         for decided in decisions:
