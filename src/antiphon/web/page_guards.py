@@ -160,15 +160,14 @@ class Guards:
         entering = plain and request.method in _READING and request.headers.get("sec-fetch-dest") == "document"
         if public or (session is None and entering):
             return await _read_form(request) if request.method == "POST" else None
-        if session is None and self._access.settings is not None:
-            if request.method in _READING and request.headers.get("sec-fetch-dest", "document") == "document":
+        if session is None:
+            signs_in = self._access.settings is not None
+            opens = request.method in _READING and request.headers.get("sec-fetch-dest", "document") == "document"
+            if signs_in and opens:
                 path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
                 return RedirectResponse(f"/sign-in?{urlencode({'then': path})}", 303)
             words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
-            return _plain_text(401, words("denied.signed_out"))
-        if session is None:
-            words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
-            return _plain_text(401, words("denied.session"))
+            return _plain_text(401, words("denied.signed_out" if signs_in else "denied.session"))
         return None if request.method in _READING else await _read_form(request) or _refuse_unsigned(request, session)
 
     async def _keep_to_link(self, request: Request) -> Response | None:
