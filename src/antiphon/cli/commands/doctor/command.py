@@ -44,7 +44,7 @@ from antiphon.host.configured_host import make_notices
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models, RetryPatience
 from antiphon.host.models.selection import KEY_NAMES, standard_model
-from antiphon.host.providers.base import Usage, missing_key
+from antiphon.host.providers.base import missing_key
 from antiphon.host.review.notify import NotDelivered, ServiceNotices
 from antiphon.host.review.summary import load_texts, terminal_language
 from antiphon.host.store import MemoryStore, open_store, usual_store
@@ -178,12 +178,10 @@ def _check_hosts() -> Iterator[DoctorFinding]:
             wrong = place.check()
         except ConfigError as error:
             wrong = str(error)
-        remedy = f"antiphon uninstall {name}, and install it again"
-        yield (
-            DoctorFinding("failed", name, f"{wrong}: {remedy}")
-            if wrong
-            else DoctorFinding("ok", name, "the gateway is installed")
-        )
+        if wrong:
+            yield DoctorFinding("failed", name, f"{wrong}: antiphon uninstall {name}, and install it again")
+        else:
+            yield DoctorFinding("ok", name, "the gateway is installed")
         if place.servers.is_file():
             yield from _check_servers(place.servers)
 
@@ -438,24 +436,19 @@ async def _ask_model(model: Model, environ: Mapping[str, str]) -> DoctorFinding:
     if missing is not None:
         return DoctorFinding("failed", model.name, f"{missing}: set it, or take the model out of the configuration")
     models = Models(ModelCatalogue((model,)), environ, patience=RetryPatience(attempts=1, deadline=_DEADLINE))
+    message = SamplingMessage(role="user", content=TextContent(text="Answer with the one word: ready"))
+    request = CreateMessageRequestParams(messages=[message], max_tokens=_MOST_TOKENS)
     began = time.monotonic()
     try:
-        said, usage = await _try_model(models, model)
+        answer = await models.generate(request, model=model.name)
     except AntiphonError as error:
         return DoctorFinding("failed", model.name, str(error))
     finally:
         await models.aclose()
-    cost = None if usage is None else models.cost(model.name, usage)
+    cost = None if answer.usage is None else models.cost(model.name, answer.usage)
     paid = "" if not cost else f", {format_dollars(convert_to_nano(cost))}"
-    return DoctorFinding("ok", model.name, f"{said} in {time.monotonic() - began:.1f} s{paid}")
-
-
-async def _try_model(models: Models, model: Model) -> tuple[str, Usage | None]:
-    """Use a model once; return what it did, and what that took."""
-    message = SamplingMessage(role="user", content=TextContent(text="Answer with the one word: ready"))
-    request = CreateMessageRequestParams(messages=[message], max_tokens=_MOST_TOKENS)
-    answer = await models.generate(request, model=model.name)
-    return f'answered "{inert_line(answer.result.text.strip()[:_SHOWN])}"', answer.usage
+    said = inert_line(answer.result.text.strip()[:_SHOWN])
+    return DoctorFinding("ok", model.name, f'answered "{said}" in {time.monotonic() - began:.1f} s{paid}')
 
 
 async def check_notices(config: Path | None, environ: Mapping[str, str]) -> list[DoctorFinding]:
