@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from antiphon.cli.main import COMMANDS
+from antiphon.cli.root import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import antiphon
-from antiphon.cli.main import COMMANDS
+from antiphon.cli.root import COMMANDS
 from tests.support.reference import FOLDER, PAGES
 
 

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from antiphon.cli.main import COMMANDS
+from antiphon.cli.root import COMMANDS
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, environment
 

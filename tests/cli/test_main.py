@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from antiphon import __version__
-from antiphon.cli.main import COMMANDS, main
+from antiphon.cli.main import main
+from antiphon.cli.root import COMMANDS
 from tests.cli.conftest import Cli
 from tests.cli.program import SHOP, at_terminal, ended, in_process
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from antiphon.cli.main import COMMANDS
+from antiphon.cli.root import COMMANDS
 from tests.cli.conftest import Cli
 from tests.cli.program import environment
 

@@ -10,8 +10,8 @@ import click
 import pytest
 from msgspec import Struct
 
-from antiphon.cli.main import COMMANDS
 from antiphon.cli.options import ClickCommand
+from antiphon.cli.root import COMMANDS
 
 
 class Wide(Struct, frozen=True, kw_only=True):

@@ -22,7 +22,8 @@ from typing import Any, cast, is_typeddict
 from unittest.mock import patch
 
 from antiphon.check.check_rules import read_rules
-from antiphon.cli.main import COMMANDS, main
+from antiphon.cli.main import main
+from antiphon.cli.root import COMMANDS
 from tests.support.public_surface import PLACES
 
 __all__ = ["FOLDER", "PAGES"]

@@ -1,7 +1,6 @@
 """The command tree, and the only place where errors become a message and an exit code.
 
-Owns the list of commands. The module of a command is imported only when it is used, so that ``antiphon --version``
-stays fast.
+The module of a command is imported only when it is used, so that ``antiphon --version`` stays fast.
 """
 
 from __future__ import annotations
@@ -12,36 +11,6 @@ import sys
 from collections.abc import Sequence
 
 from antiphon import __version__
-
-COMMANDS = {
-    "demo": ("demo.command", "Show sampling at work, in a minute."),
-    "serve": ("serve", "Serve the server that a Python file defines."),
-    "dev": ("dev", "Serve a Python file over HTTP, and again whenever it changes."),
-    "pack": ("pack.command", "Write a server's bundle, and its entry for the registry."),
-    "gateway": ("gateway", "Serve all configured servers as one."),
-    "model-api": ("model_api", "Have a program's calls to OpenAI or Anthropic decided here."),
-    "install": ("install", "Put the gateway before a host's servers, or list the hosts."),
-    "uninstall": ("install:uninstall", "Give a host its own servers back."),
-    "tools": ("read:tools", "List the tools of a server."),
-    "call": ("call:command", "Call a tool of a server."),
-    "tasks": ("call:commands", "List and follow tasks that call --background started."),
-    "resources": ("read:resources", "List what a server lets you read."),
-    "read": ("read", "Read a resource of a server."),
-    "prompts": ("read:prompts", "List the prompts of a server."),
-    "prompt": ("read:prompt", "Print a prompt of a server, filled in."),
-    "review": ("review.command", "Decide what waits for you, from any terminal."),
-    "audit": ("audit.command", "See what happened to each ask, and what was spent."),
-    "policy": ("policy", "See what servers may ask, and why."),
-    "login": ("login", "Sign in to a server, for all commands."),
-    "logins": ("login:logins", "List where you are signed in."),
-    "logout": ("login:logout", "Forget the login to a server, and have its tokens revoked."),
-    "trust": ("trust", "Decide which server files of projects may be used."),
-    "models": ("models", "List the models, or explain a choice."),
-    "check": ("check", "Check whether a server is right, and safe to use."),
-    "doctor": ("doctor.command", "Check this installation, or a server."),
-}
-"""Each command in the order of the help: the module below ``antiphon.cli.commands`` that has it as ``command`` or
-``commands``, or what stands after the colon; and the first sentence of its help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _print_version()
         from antiphon.cli.root import run_command
 
-        return run_command(COMMANDS, given)
+        return run_command(given)
     except KeyboardInterrupt:
         return 130  # like ``options.INTERRUPTED``, which may not be imported yet
     except SystemExit as end:

@@ -6,18 +6,21 @@ Owns completion, too: where the scripts for shells are installed. They are click
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from click.shell_completion import get_completion_class, shell_complete
 
 from antiphon import __version__
 from antiphon.errors import ConfigError
 
+COMMANDS = msgspec.toml.decode(Path(__file__).with_name("commands.toml").read_bytes(), type=dict[str, tuple[str, str]])
+"""The module of each command and the first sentence of its help, in the order of the help."""
 VARIABLE = "_ANTIPHON_COMPLETE"
 """The environment variable by which a shell's script asks for words: ``bash_complete``."""
 _PLACES = {
@@ -90,11 +93,11 @@ class _Root(click.Group):
         return list(self.commands)
 
 
-def run_command(table: Mapping[str, tuple[str, str]], arguments: Sequence[str]) -> int:
+def run_command(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name, or complete a line for a shell, and return the exit code."""
     root = _Root(
         help="Speak the Model Context Protocol: serve, call, inspect, and answer what servers ask.",
-        commands={name: _Unloaded(name, *row) for name, row in table.items()},
+        commands={name: _Unloaded(name, *row) for name, row in COMMANDS.items()},
         params=[
             _make_flag(
                 "-V",
