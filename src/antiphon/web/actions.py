@@ -342,6 +342,7 @@ async def show_kept_request(site: Site, request: Request) -> Response:
     return site.html(request, "again.html", told=told, q=shown, offers=offers, why=why, id=token_hex(8), draft=None)
 
 
+@_reporting
 async def ask_again(site: Site, request: Request) -> Response:
     """Have the edited request answered, and redirect to the answer."""
     form = decisions.DecisionForm(form_of(request))
@@ -355,16 +356,9 @@ async def ask_again(site: Site, request: Request) -> Response:
         if site.own.full:
             return site.problem(request, 429, "again.full")
         told, _, kept, asker = found
-        try:
-            params = decisions.read_edited_request(form, kept)
-        except decisions.InvalidInput as refused:
-            return site.refuse_input(request, refused)
-        model = form("model")
-        own = OwnRequest(id, told.row.seq, params, model)
-        site.own.start(
-            own,
-            asker.complete(params, identity=told.row.identity, by=write_decider(site.by(request)), model=model or None),
-        )
+        params, model, by = decisions.read_edited_request(form, kept), form("model"), write_decider(site.by(request))
+        answering = asker.complete(params, identity=told.row.identity, by=by, model=model or None)
+        site.own.start(OwnRequest(id, told.row.seq, params, model), answering)
     # A form that was sent twice, by a double click or a reload, is asked once.
     return site.done(request, "done.asked", then=f"/asked/{id}")
 

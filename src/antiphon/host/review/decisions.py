@@ -279,9 +279,7 @@ def argument_fields(item: review.ToolItem) -> list[tuple[Field, list[str]]]:
     fields: list[tuple[Field, list[str]]] = []
     for name in (*properties, *(name for name in arguments if name not in properties)):
         field = _simple(name, properties.get(name), required=name in required)
-        if field is not None and name in arguments:
-            field = field if _fits(field, arguments[name]) else None
-        if field is None:
+        if field is None or (name in arguments and not _fits(field, arguments[name])):
             spec = properties.get(name)
             said = cast("Arguments", spec).get("description", "") if isinstance(spec, dict) else ""
             about = said if isinstance(said, str) else ""

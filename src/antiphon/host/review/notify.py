@@ -88,25 +88,24 @@ class NoticeTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return self.url.startswith("webpush:")
 
 
-class PageLinks:
+class PageLinks(msgspec.Struct, frozen=True):
     """Makes the links of notices. Where people sign in, a link is the question's address, and lets nobody in."""
 
-    def __init__(
-        self, store: Store, page: str | None, *, signs_in: bool, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._signs_in = signs_in
-        self._page = (page or "").rstrip("/")
-        self._store = store
-        self._clock = clock
+    store: Store
+    page: str | None
+    """Its address; ``None`` if that is not known."""
+    signs_in: bool
+    clock: Callable[[], float] = time.time
 
     async def make(self, id: str) -> str:
         """Return a new link to a question; empty if the page's address is not known."""
-        if self._signs_in or not self._page:
-            return f"{self._page}/review/{id}" if self._page else ""
+        page = (self.page or "").rstrip("/")
+        if self.signs_in or not page:
+            return f"{page}/review/{id}" if page else ""
         secret = token_urlsafe(32)
-        digest = digest_link(urlsplit(self._page).netloc, secret)
-        await self._store.keep_timed_row("link", digest, id, self._clock() + LINK_AGE, most=MAX_LINKS)
-        return f"{self._page}/link?secret={secret}"
+        digest = digest_link(urlsplit(page).netloc, secret)
+        await self.store.keep_timed_row("link", digest, id, self.clock() + LINK_AGE, most=MAX_LINKS)
+        return f"{page}/link?secret={secret}"
 
 
 def digest_link(page: str, secret: str) -> str:

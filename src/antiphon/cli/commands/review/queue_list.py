@@ -363,20 +363,13 @@ def _summarize_question(question: Question, now: float) -> dict[str, Any]:
     summary: dict[str, Any] = {name: getattr(question, name) for name in _MEMBERS}
     summary["left"] = time_left(question, now)
     if item is not None:
-        origin = item.origin
-        summary |= {
-            "target": origin.target,
-            "call": origin.call,
-            "round": origin.round,
-            "gist": summarize_content(question),
-        }
-        summary["task"] = origin.task
+        summary |= {name: getattr(item.origin, name) for name in ("target", "call", "round", "task")}
+        summary["gist"] = summarize_content(question)
         summary["warnings"] = [risk.text for risk in item.risks if risk.level == "warning"]
     if isinstance(item, ReviewItem):
         summary |= {"provider": item.provider, "model": item.model, "choices": sorted(item.choices)}
         summary["worst"] = item.costs.worst if item.costs else None
     elif isinstance(item, ElicitItem):
-        summary["mode"] = item.params.mode
-        summary["url"] = item.params.url
+        summary |= {"mode": item.params.mode, "url": item.params.url}
         summary["suggested"] = list_suggestions(item.params) or None
     return summary
