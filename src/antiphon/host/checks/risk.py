@@ -93,14 +93,7 @@ def assess_risks(
     """List the risks of a request, or of the ``result`` that would answer it, warnings first."""
     looked_at = params if result is None else result
     found = list(list_leaves(looked_at))
-    risks = [
-        *_assess_size(found),
-        *_assess_media(looked_at),
-        *_assess_hidden_text(found),
-        *_assess_blank_space(found),
-        *_assess_lookalikes(found),
-        *_assess_secrets(looked_at),
-    ]
+    risks = [*_assess_size(found), *_assess_media(looked_at), *_assess_texts(found), *_assess_secrets(looked_at)]
     if result is None:
         risks += [*_assess_origin(origin), *_assess_request(params)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
@@ -127,16 +120,8 @@ def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
         [] if origin.tool is None else [leaf._replace(place=f"tool.{leaf.place}") for leaf in list_leaves(origin.tool)]
     )
     seen = [*found, *said]
-    risks = [
-        *_assess_size(found),
-        *_assess_hidden_text(seen),
-        *_assess_blank_space(seen),
-        *_assess_lookalikes(seen),
-        *_assess_secrets(params),
-        *_assess_tool(origin),
-        *_assess_version(origin),
-    ]
-    risks += _assess_instructions(said)
+    risks = [*_assess_size(found), *_assess_texts(seen), *_assess_secrets(params)]
+    risks += [*_assess_tool(origin), *_assess_version(origin), *_assess_instructions(said)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
 
@@ -144,13 +129,7 @@ def assess_result(result: CallToolResult) -> list[Risk]:
     """List the risks of a tool's result, as a model would get it."""
     found = list(list_leaves(result))
     orders = [Place(leaf.place, *span) for leaf in found for span in list_instructions(leaf.text)]
-    risks = [
-        *_assess_size(found),
-        *_assess_hidden_text(found),
-        *_assess_blank_space(found),
-        *_assess_lookalikes(found),
-        *_assess_secrets(result),
-    ]
+    risks = [*_assess_size(found), *_assess_texts(found), *_assess_secrets(result)]
     if orders:
         where = _format_count(len(orders), "place")
         risks.append(_warn_of("orders", f"{where} of the result may give orders to the model", orders))
@@ -254,6 +233,11 @@ def _assess_media(looked_at: CreateMessageRequestParams | CreateMessageResult) -
         # The server chose the type, so only the two known ones are repeated.
         name = kind if kind in ("image", "audio") else "file"
         yield _make_note("media", _format_count(count, name))
+
+
+def _assess_texts(found: Sequence[Leaf]) -> list[Risk]:
+    """List what in texts cannot be seen, or looks like something else."""
+    return [*_assess_hidden_text(found), *_assess_blank_space(found), *_assess_lookalikes(found)]
 
 
 def _assess_hidden_text(found: Iterable[Leaf]) -> Iterator[Risk]:
