@@ -107,16 +107,9 @@ class PasswordSignIn:
         if entry is None or not fits:
             raise InvalidInput("signed.wrong")
         self._wrong.pop(name, None)
-        return find_role(
-            Person(
-                issuer=self._settings.origin,
-                subject=name,
-                name=entry.name,
-                email=entry.email,
-                groups=frozenset(entry.groups),
-            ),
-            self._settings.roles,
-        )
+        issuer, groups = self._settings.origin, frozenset(entry.groups)
+        person = Person(issuer=issuer, subject=name, name=entry.name, email=entry.email, groups=groups)
+        return find_role(person, self._settings.roles)
 
 
 def hash_password(password: str) -> str:

@@ -115,15 +115,9 @@ def _make_absolute(root: str) -> str:
 def _leave_task(target: str, config: Path | None, tool: str, id: str, *, as_json: bool) -> int:
     """Remember a task that goes on, and print its id."""
     is_path = "://" not in target and Path(target).exists()
-    remember_task(
-        StartedTask(
-            id=id,
-            target=str(Path(target).absolute()) if is_path else target,
-            tool=tool,
-            started=time.time(),
-            config=None if config is None else str(config.absolute()),
-        )
-    )
+    place = str(Path(target).absolute()) if is_path else target
+    file = None if config is None else str(config.absolute())
+    remember_task(StartedTask(id=id, target=place, tool=tool, started=time.time(), config=file))
     if "://" not in target:
         ends = "a server that this command has started ends with it, and its task goes on only from a store"
         print(f"{tool}: {ends} (TaskOptions(store=...))", file=sys.stderr)

@@ -340,10 +340,8 @@ class Models:
         """Choose one of the models whose API key is there; see ``host.models.models``."""
         missing = {model.name: missing_key(model, self._environ) or missing_package(model) for model in self.catalogue}
         unavailable = {name: reason for name, reason in missing.items() if reason}
-        wishes = params.model_preferences
-        return select_model(
-            needs_of(params), wishes, self.catalogue, allowed=allowed, left=left, unavailable=unavailable
-        )
+        needs, wishes = needs_of(params), params.model_preferences
+        return select_model(needs, wishes, self.catalogue, allowed=allowed, left=left, unavailable=unavailable)
 
     def cost(self, name: str, usage: Usage) -> Decimal | None:
         """Return the cost of a completion in dollars; ``None`` if the model's price is not known."""
