@@ -217,7 +217,7 @@ def make_notices(store: Store, config: Config, environ: Mapping[str, str] = os.e
     for number, target in enumerate(notify.targets, 1):
         name = f"[[notify.targets]] {number}"
         if target.is_push:
-            senders.append(DeviceNotices(target, store, name, notify.push_hosts))
+            senders.append(DeviceNotices(target, store, name, notify.push_hosts, sign_in and sign_in.roles))
         else:
             senders.append(ServiceNotices(target, _fill_in(target.url, name, environ), store, name, links))
     return Notices(senders) if senders else None

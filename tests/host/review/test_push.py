@@ -17,7 +17,7 @@ from antiphon.auth.client import fetch
 from antiphon.errors import ConfigError
 from antiphon.host import Host, MemoryStore, Policy, Queue, Rule, Scripted, open_store
 from antiphon.host.checks.people import Person
-from antiphon.host.config.settings import Config, NoticeTarget, Notify
+from antiphon.host.config.settings import Config, NoticeTarget, Notify, Reviewing, SignIn
 from antiphon.host.configured_host import make_notices
 from antiphon.host.review import notify, push
 from antiphon.host.review.notify import NotDelivered
@@ -43,10 +43,12 @@ def settings(show: str = "tool", **more: object) -> Notify:
 class Pushing:
     """A host whose questions are told to devices."""
 
-    def __init__(self, store: Store, service: PushService, notices: Notify, rules: tuple[Rule, ...]) -> None:
+    def __init__(
+        self, store: Store, service: PushService, notices: Notify, rules: tuple[Rule, ...], sign_in: SignIn | None
+    ) -> None:
         self.store = store
         self.service = service
-        self.notices = make_notices(store, Config(notify=notices))
+        self.notices = make_notices(store, Config(notify=notices, review=Reviewing(sign_in=sign_in)))
         [self.devices] = self.notices.senders
         self.queue = Queue(store, notify=self.notices)
         self.host = Host(Scripted([]), reviewer=self.queue, store=store, policy=Policy(rules=rules))
@@ -77,11 +79,11 @@ class Pushing:
 
 
 @asynccontextmanager
-async def pushing(*rules: Rule, store: Store | None = None, **more: object):
+async def pushing(*rules: Rule, store: Store | None = None, sign_in: SignIn | None = None, **more: object):
     """Make a host for a block."""
     async with push_service() as service:
         rules = rules or (Rule(effect="ask"),)
-        made = Pushing(store or MemoryStore(), service, settings(**more), rules)
+        made = Pushing(store or MemoryStore(), service, settings(**more), rules, sign_in)
         yield made
         await made.queue.aclose()
         for each in made.calls:
@@ -130,6 +132,31 @@ async def test_people_are_told_of_what_they_may_decide():
             paths = {made.service.taken.get_nowait().path for _ in range(made.service.taken.qsize())}
             assert {each for each, browser in browsers.items() if browser.path in paths} == told, (name, principal)
             assert len(paths) == len(told)
+
+
+async def test_people_whom_the_settings_name_no_longer_are_not_told():
+    """Their devices stay for a month, their access does not; nor are those told who asked when nobody signed in."""
+    roles = {"reviewer": ("group:finance",), "viewer": ("sub:bob",)}
+    sign_in = SignIn(url="https://page.example", issuer="https://id.example.org", client_id="page", roles=roles)
+    async with pushing(sign_in=sign_in) as made:
+        ann = await made.subscribe(person("ann", "finance"))
+        for who in (None, person("bob"), person("eve", "sales"), person("cy", role="admin")):
+            await made.subscribe(who)
+        await made.ask()
+        await made.finish()
+        assert [made.service.taken.get_nowait().path for _ in range(made.service.taken.qsize())] == [ann.path]
+
+
+async def test_a_device_stays_its_persons_when_their_groups_change():
+    """So the same button ends it, and pressing it anew replaces what the person was."""
+    async with pushing() as made:
+        before, now = person("ann", "finance", role="admin"), person("ann")
+        browser = await made.subscribe(before)
+        assert [each.person for each in await made.devices.list_devices(now)] == [before]
+        await made.devices.change_device(browser.subscription(), now, "Again")
+        assert [each.person for each in await made.devices.list_devices()] == [now]
+        await made.devices.change_device(browser.subscription(), msgspec.structs.replace(before, name="Ann A."), "")
+        assert await made.devices.list_devices() == []
 
 
 async def test_several_questions_are_one_notice_with_each_persons_own_count(monkeypatch: pytest.MonkeyPatch):

@@ -42,6 +42,9 @@ async def test_what_ends_by_itself_is_listed_until_then(store: Store):
     await store.keep_timed_row("key", "two", "other", float("inf"), most=1)
     assert list((await store.timed_rows("device")).items()) == [("one", "one 4e+09"), ("two", "two 4e+09")]
     assert await store.timed_rows("key") == {"two": "other"}
+    for until in (1.0, 4e9, 5e9):
+        await store.keep_timed_row("page", "one", f"until {until:g}", until, most=5)
+    assert await store.timed_rows("page") == {"one": "until 4e+09"}
 
 
 @pytest.fixture(params=KINDS)

@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from antiphon.errors import ConfigError, Unauthorized
-from antiphon.host.checks.people import Person
+from antiphon.host.checks.people import Person, Role, find_role
 from antiphon.host.review.notify import NotDelivered, NoticeTarget, ServiceNotices
 from antiphon.host.review.question import NotAllowed, check_decider, question_of
 from antiphon.host.review.review import Approve
@@ -44,6 +44,7 @@ MAX_PAYLOAD = 3_900
 """Most bytes of a notice: push services take 4,096 when it is encrypted (RFC 8030, section 7.2)."""
 
 
+_Roles = Mapping[Role, Collection[str]]
 _Key = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{22,87}\Z")]
 
 
@@ -62,27 +63,31 @@ class PushDevice(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """Its id, which differs between two people, so that nobody replaces another's device."""
-        return hashlib.sha256(f"{self.endpoint} {self.person}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.endpoint} {self.person and self.person.principal}".encode()).hexdigest()
 
 
 class DeviceNotices(ServiceNotices):
     """Sends notices to the devices of people who may decide a question, and keeps these devices."""
 
-    def __init__(self, target: NoticeTarget, store: Store, name: str, push_hosts: Sequence[str] = ()) -> None:
-        """Name the target as the log may know it. ``push_hosts``: see ``Notify``."""
+    def __init__(
+        self, target: NoticeTarget, store: Store, name: str, hosts: Sequence[str] = (), roles: _Roles | None = None
+    ) -> None:
+        """Name the target as the log may know it. ``hosts``: see ``Notify.push_hosts``."""
         if find_spec("pywebpush") is None:
             raise ConfigError(f"webpush:// in [[notify.targets]] needs more packages: {describe_install('notices')}")
         super().__init__(target, target.url, store, name)
-        self._named = frozenset(push_hosts)
+        self._named = frozenset(hosts)
+        self._roles = roles
         self._sending = asyncio.Semaphore(MAX_SENDING)
         self._keeping = asyncio.Lock()
         self._key: Any = None
 
     async def list_devices(self, *people: Person | None) -> list[PushDevice]:
-        """Return the devices, or those of some people as they are signed in now; those that end first come first."""
+        """Return the devices, or those of some people; those that end first come first."""
         rows = await self._store.timed_rows("device")
         devices = (msgspec.json.decode(row, type=PushDevice) for row in rows.values())
-        return [each for each in devices if not people or each.person in people]
+        owners = [person and person.principal for person in people]
+        return [each for each in devices if not people or (each.person and each.person.principal) in owners]
 
     async def change_device(self, subscription: str, person: Person | None, text: str) -> None:
         """Keep a browser that takes a first notice; without ``text``, tell it no longer.
@@ -163,15 +168,16 @@ class DeviceNotices(ServiceNotices):
 
     async def _tell(self, latest: Sequence[str], count: int) -> None:
         """Send each person's devices one notice about the questions that this person may decide."""
-        devices = await self.list_devices()
+        devices = [each for each in await self.list_devices() if each.person or not self._roles]
         own: dict[Person | None, list[str]] = {device.person: [] for device in devices}
         for id in latest if own else ():
             row = await self._store.review(id)
             if row is None or (item := question_of(row).item) is None:
                 continue
             for person, ids in own.items():
-                with suppress(NotAllowed):
-                    check_decider(person, item, Approve(digest=""))
+                with suppress(NotAllowed, Unauthorized):
+                    by = find_role(person, self._roles) if person and self._roles else person
+                    check_decider(by, item, Approve(digest=""))
                     ids.append(id)
         notices = {
             person: (await self._write_text(ids, len(ids)), f"/review/{ids[0]}" if len(ids) == 1 else "/")

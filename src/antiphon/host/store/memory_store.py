@@ -360,18 +360,16 @@ class MemoryStore(base.Store):
         return list(self._partials.values())
 
     async def keep_timed_row(self, kind: str, id: str, body: str, until: float, *, most: int) -> None:
-        rows = self._timed_rows[kind]
+        rows = {key: row for key, row in self._timed_rows[kind].items() if row[0] > self._clock()}
         rows.setdefault(id, (until, body))
-        while len(rows) > most:
-            del rows[min(rows, key=rows.__getitem__)]
+        self._timed_rows[kind] = dict(sorted(rows.items(), key=lambda row: row[1])[-most:])
 
     async def take_timed_row(self, kind: str, id: str) -> str | None:
         until, body = self._timed_rows[kind].pop(id, (0.0, None))
         return body if until > self._clock() else None
 
     async def timed_rows(self, kind: str) -> dict[str, str]:
-        rows = sorted(self._timed_rows[kind].items(), key=lambda row: row[1])
-        return {id: body for id, (until, body) in rows if until > self._clock()}
+        return {id: body for id, (until, body) in self._timed_rows[kind].items() if until > self._clock()}
 
     async def recover(self) -> int:
         """See ``base.Store.recover``. There are no other processes."""

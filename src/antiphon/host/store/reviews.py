@@ -255,17 +255,13 @@ def keep_timed_row(
     connection.execute(adding.on_conflict_do_nothing())
     rows = timed_rows.c
     old = select(rows.id).where(rows.kind == kind).order_by(rows.until.desc(), rows.id).offset(most)
-    for each in connection.scalars(old).all():
-        connection.execute(delete(timed_rows).where(rows.kind == kind, rows.id == each))
+    connection.execute(delete(timed_rows).where(rows.kind == kind, rows.id.in_(old)))
 
 
 def take_timed_row(connection: Connection, now: float, kind: str, id: str) -> str | None:
-    """Delete a row, and return its body unless it has ended."""
-    this = and_(timed_rows.c.kind == kind, timed_rows.c.id == id)
-    found = connection.execute(select(timed_rows).where(this)).first()
-    # Of two transactions that have read it, only one deletes it.
-    taken = connection.execute(delete(timed_rows).where(this)).rowcount == 1
-    return found.body if found is not None and taken and found.until > now else None
+    """Delete a row that has not ended, and return its body."""
+    taking = delete(timed_rows).where(timed_rows.c.kind == kind, timed_rows.c.id == id, timed_rows.c.until > now)
+    return connection.scalar(taking.returning(timed_rows.c.body))
 
 
 def list_timed_rows(connection: Connection, now: float, kind: str) -> dict[str, str]:
