@@ -137,3 +137,21 @@ async def test_the_fonts_come_after_the_first_request(chromium: Browser):
         await seen.page.wait_for_function("document.fonts.check('13px Inter') && [...document.fonts].length > 1")
         sheets = "[...document.styleSheets].map(each => each.href?.split('/').pop() ?? 'in the page')"
         assert await seen.page.evaluate(sheets) == ["in the page", "rest.css", "fonts.css"]
+
+
+@pytest.mark.parametrize("key", ["s", "b"])
+async def test_what_reaches_further_is_asked_about_also_when_the_rest_is_late(chromium: Browser, key: str):
+    """Of a request that is opened meanwhile all decisions are there, but not yet the question about them."""
+    async with desk() as page, visit(chromium, page) as seen:
+        await page.asked(text="First")
+        second, _ = await page.asked(text="Second")
+        opened = ("/open", f"/review/{second.id}")
+        async with Held(seen.page, lambda sent: sent.method == "GET" and urlsplit(sent.url).path not in opened):
+            await seen.page.goto(page.running.address(), wait_until="domcontentloaded")
+            await seen.page.wait_for_selector(ARMED)
+            await seen.open(second.id)
+            await seen.key(key)
+            # Long enough for the letter to count: it is the first of no word.
+            await seen.page.evaluate("new Promise(done => setTimeout(done, 300))")
+        await seen.page.wait_for_selector("#sure[open]")
+        assert len(await page.queue.pending()) == 2

@@ -91,7 +91,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   const act = () => {
     if (ACTIONS[action]) ACTIONS[action]();
-    else if (!button) later("perform", action);
+    else if (!button || ASKING.has(action)) later("perform", action);
     else if (button.matches("summary")) fold(button);
     else if (button.isConnected && find() === button) button.click();
   };
