@@ -74,6 +74,21 @@ async def test_a_fault_over_stdio_is_found_and_nothing_else(name: str, monkeypat
     assert {one.rule.severity for one in report.findings} == {fault.level}
 
 
+async def test_a_client_may_start_the_server_several_times(monkeypatch: pytest.MonkeyPatch):
+    """Each of them is a session of its own, so that the ids of one are no ids of the other."""
+    chosen = tuple(one for one in read_rules().trial if one.name == "asks")
+    monkeypatch.setattr(client_checkup, "read_rules", lambda: structs.replace(read_rules(), trial=chosen))
+    monkeypatch.chdir(ROOT)
+    program = (
+        "import sys; from threading import Thread; from tests.check.piped_client import main\n"
+        "both = [Thread(target=main, args=('none', sys.argv[1:])) for _ in range(2)]\n"
+        "for each in both: each.start()\n"
+        "for each in both: each.join()\n"
+    )
+    report = await check_client([sys.executable, "-c", program, "{server}"], timeout=30.0)
+    assert (report.findings, report.problem) == ([], "")
+
+
 async def test_a_right_client_over_stdio_has_no_finding(monkeypatch: pytest.MonkeyPatch):
     """It is tried by all trials that need no HTTP, but for the one with pages without end."""
     names = [one.name for one in read_rules().trial if one.name not in ("endless", "rounds")]

@@ -116,7 +116,7 @@ class TrialServer:
             found = data.decode(errors="replace")
         message = read_object(found)
         method, params = str(message.get("method", "an answer")), read_object(message.get("params"))
-        key, is_request = repr(message.get("id"))[:99], {"method", "id"} <= message.keys()
+        key, is_request = f"{headers.get(_PIPED)} {message.get('id')!r}"[:99], {"method", "id"} <= message.keys()
         is_new = not is_request or key not in self._ids or method == "initialize"
         if is_request:
             self._ids = {key} if method == "initialize" else {*self._ids, key}
