@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, Route
 
 from antiphon.host.review.review import ReviewItem
 from antiphon.identity import identity_of
@@ -155,3 +155,26 @@ async def test_what_reaches_further_is_asked_about_also_when_the_rest_is_late(ch
             await seen.page.evaluate("new Promise(done => setTimeout(done, 300))")
         await seen.page.wait_for_selector("#sure[open]")
         assert len(await page.queue.pending()) == 2
+
+
+async def test_a_rest_that_was_not_delivered_is_fetched_again(chromium: Browser):
+    """The first request can be decided meanwhile; the page is loaded anew once it has proved that it is the same."""
+    async with desk() as page, visit(chromium, page) as seen:
+        first, _ = await page.asked(text="First")
+        await page.asked(text="Second")
+        asked: list[str] = []
+
+        async def fail(route: Route) -> None:
+            asked.append(route.request.url)
+            await route.abort()
+
+        async with Held(seen.page, lambda sent: urlsplit(sent.url).path == "/alive"):
+            await seen.page.route("**/rest.js", fail, times=1)
+            await seen.page.goto(page.running.address(), wait_until="domcontentloaded")
+            await seen.page.wait_for_selector("#banner:not([hidden])")
+            assert await seen.page.get_attribute("#detail", "data-id") == first.id
+        await seen.page.wait_for_selector("body[data-ready]")
+        assert len(asked) == 1
+        await seen.page.wait_for_selector(ARMED)
+        await seen.key("?")
+        await seen.page.wait_for_selector("#help[open]")

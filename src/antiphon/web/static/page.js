@@ -6,7 +6,7 @@ import "./keys.js";
 import { complete, later } from "./later.js";
 import { back, edit, go, shown } from "./navigation.js";
 import { lost } from "./places.js";
-import { fields } from "./session.js";
+import { ask, doubt, fields } from "./session.js";
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-go]");
@@ -36,4 +36,21 @@ document.addEventListener("submit", (event) => {
 
 addEventListener("popstate", back);
 shown();
-complete.catch(lost);
+complete.catch(reloadSoon);
+
+// A module that could not be fetched cannot be imported again. Who answers here by now may be somebody else, so it is to
+// prove that it is not.
+async function reloadSoon(error) {
+  doubt();
+  for (let last = error; ; ) {
+    lost(last);
+    if (last.message === "ended") return;
+    await new Promise((done) => setTimeout(done, 1000));
+    try {
+      await ask("/");
+      return location.reload();
+    } catch (failed) {
+      last = failed;
+    }
+  }
+}
