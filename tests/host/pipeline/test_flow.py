@@ -234,7 +234,6 @@ async def test_addresses_of_what_was_read_before_data_of_the_user_count():
     session = await Reading().open()
     await session.call("news", LINK)
     late, first = await session.begin("news"), await session.begin("inbox")
-    await session.begin("inbox")
     await session.finish(late, "www.late.example")
     await session.finish(first, "www.first.example")
     assert await session.call("fetch", url=LINK) == []
@@ -258,6 +257,16 @@ async def test_a_failed_call_opens_no_way_for_a_later_one():
     session = await Reading().open()
     await session.begin("inbox")
     await session.call("inbox", LEAK)
+    assert await session.call("fetch", url=LEAK) == ["fetch"]
+
+
+async def test_a_first_call_that_ends_after_another_has_begun_does_not_count():
+    """What it returns may have been written meanwhile, by a model that has read the other's data."""
+    session = await Reading().open()
+    slow = await session.begin("inbox")
+    await session.call("inbox", "a secret")
+    await session.call("note", f"noted {LEAK}")
+    await session.finish(slow, f"found {LEAK}")
     assert await session.call("fetch", url=LEAK) == ["fetch"]
 
 

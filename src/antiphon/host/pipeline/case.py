@@ -133,13 +133,13 @@ class PassedCalls:
         key, flowed = SESSION.get() or origin.principal, self._find_flowed(origin)
         if FLOWING.intersection(labels) - flowed:
             self._flowed[key] = flowed | FLOWING.intersection(labels)
-            if "private" in self._flowed[key] - flowed:
-                self._first[key] = origin.id
+        if "private" in labels and key in self._flowed:
+            self._first[key] = origin.id if "private" not in flowed or self._first.get(key) == origin.id else ""
 
     def note_links(self, origin: Origin, links: Iterable[str]) -> None:
         """Remember addresses that a call has read, unless the model may have put data of the user into them.
 
-        Having read such data, it may write an address with them, and read that back by a later call.
+        Having read such data, it may write an address with them, and read that back by a call that ends later.
         """
         key = SESSION.get() or origin.principal
         flowed = self._flowed.get(key)
