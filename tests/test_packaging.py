@@ -24,6 +24,7 @@ DECLARED = [*USED, *(requirement for requirement in EXTRAS["dev"] if not require
 OPTIONAL = {
     *("pydantic", "pydantic-core", "opentelemetry-sdk"),
     *("typing-extensions", "opentelemetry-semantic-conventions"),
+    "pytest",  # loads our plugin of it by itself
 }
 
 # Ours by their names alone: uvicorn's parsers, SQLAlchemy's driver.

@@ -158,7 +158,7 @@ async def _files(call: Callable[[], Awaitable[object]]) -> list[str]:
 def unused() -> list[str]:
     """List the functions, classes and constants at the top of a module that no other line of ``src`` names.
 
-    What users import (``PLACES``) is for them, and names like ``__dir__`` are called by Python.
+    What users import (``PLACES``) is for them; names like ``__dir__`` are called by Python, and those of hooks by pytest.
     """
     promised = {name.rsplit(".", 1)[1] for name in [*public(), *public_elsewhere()]}
     words: dict[str, int] = defaultdict(int)
@@ -185,7 +185,7 @@ def unused() -> list[str]:
 
 def _defined(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [] if node.decorator_list or node.name.startswith("__") else [node.name]
+        return [] if node.decorator_list or node.name.startswith(("__", "pytest_")) else [node.name]
     if isinstance(node, ast.Assign):
         return [target.id for target in node.targets if isinstance(target, ast.Name) and target.id != "__all__"]
     return []
