@@ -158,7 +158,7 @@ async def _files(call: Callable[[], Awaitable[object]]) -> list[str]:
 def unused() -> list[str]:
     """List the functions, classes and constants at the top of a module that no other line of ``src`` names.
 
-    What users import (``PLACES``) is for them; names like ``__dir__`` are called by Python, and those of hooks by pytest.
+    What users import (``PLACES``) is for them; Python calls names like ``__dir__``, and pytest those of its hooks.
     """
     promised = {name.rsplit(".", 1)[1] for name in [*public(), *public_elsewhere()]}
     words: dict[str, int] = defaultdict(int)

@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Add a test for each server."""
     make = ServerCheck.from_parent  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    items.extend(make(session, name=target) for target in _read_option(config, "--check-server"))
+    items.extend(make(session, name=target) for target in cast("list[str]", config.getoption("--check-server")))
 
 
 class ServerCheck(pytest.Item):
@@ -36,7 +36,8 @@ class ServerCheck(pytest.Item):
         from antiphon.errors import ConfigError
 
         try:
-            report = asyncio.run(check_server(self.name, calls=_read_option(self.config, "--check-call")))
+            calls = cast("list[str]", self.config.getoption("--check-call"))
+            report = asyncio.run(check_server(self.name, calls=calls))
         except ConfigError as error:
             pytest.fail(str(error), pytrace=False)
         text = "\n".join(line for line, _ in format_report(report))
@@ -47,7 +48,3 @@ class ServerCheck(pytest.Item):
     def reportinfo(self) -> tuple[str, None, str]:
         """Say what failed, in the words of a report."""
         return "antiphon", None, f"antiphon check {self.name}"
-
-
-def _read_option(config: pytest.Config, name: str) -> list[str]:
-    return cast("list[str]", config.getoption(name))
