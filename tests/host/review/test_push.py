@@ -22,6 +22,7 @@ from antiphon.host.configured_host import make_notices
 from antiphon.host.review import notify, push
 from antiphon.host.review.notify import NotDelivered
 from antiphon.host.review.push import MAX_DEVICES, MAX_EACH, MAX_PAYLOAD, PUSH_AGE, PushDevice
+from antiphon.host.review.review import ToolItem
 from antiphon.host.store.base import Store
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import origin
@@ -189,6 +190,24 @@ async def test_several_questions_are_one_notice_with_each_persons_own_count(monk
             "and 2 more",
         )
         assert "pay" not in text
+
+
+async def test_what_many_people_are_told_is_described_once(monkeypatch: pytest.MonkeyPatch):
+    """A team of a thousand costs no more than one person: the text is searched for secrets once."""
+    described: list[str] = []
+    describe = notify.describe_masked
+
+    async def count(item: ToolItem, words: object) -> str:
+        described.append(item.params.name)
+        return await describe(item, words)
+
+    monkeypatch.setattr(notify, "describe_masked", count)
+    async with pushing(show="all") as made:
+        for name in ("ann", "bob", "cy"):
+            await made.subscribe(person(name))
+        await made.ask("pay")
+        await made.finish()
+        assert (described, made.service.taken.qsize()) == (["pay"], 3)
 
 
 async def test_the_text_of_a_server_is_plain_and_short():

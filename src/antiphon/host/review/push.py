@@ -180,10 +180,10 @@ class DeviceNotices(ServiceNotices):
                     check_decider(by, item, Approve(digest=""))
                     ids.append(id)
         notices = {
-            person: (await self._write_text(ids, len(ids)), f"/review/{ids[0]}" if len(ids) == 1 else "/")
-            for person, ids in own.items()
+            ids: (await self._write_text(ids, len(ids)), f"/review/{ids[0]}" if len(ids) == 1 else "/")
+            for ids in {tuple(each) for each in own.values()}
         }
-        await self._send_all([(device, *notices[device.person]) for device in devices if notices[device.person][0]])
+        await self._send_all([(device, *said) for device in devices if (said := notices[tuple(own[device.person])])[0]])
 
     async def _send_all(self, notices: Sequence[tuple[PushDevice, str, str]]) -> None:
         sent = await asyncio.gather(*(self._push(*each) for each in notices), return_exceptions=True)
