@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,11 @@ from antiphon.machine.running_processes import (
 
 @pytest.fixture
 def other() -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process that waits for a line, and end it afterwards."""
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+    """Start a process that waits for a line once it is loaded, and end it afterwards."""
+    command, pipe = [sys.executable, "-c", "print(flush=True); input()"], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
         yield process
         process.kill()
 
@@ -111,10 +115,12 @@ def test_who_listens_at_a_port_is_found():
 
 async def test_growth_is_found_where_it_does_not_end():
     """What stops to grow, or is loaded once, is none; a step that fails ends the measurement."""
-    kept: list[bytes] = []
+    kept: list[mmap] = []
 
     async def keep(size: int, most: int) -> bool:
-        kept.append(b"x" * (size if len(kept) < most else 0))
+        # Of the system: what the interpreter has left over from earlier tests would be taken first.
+        kept.append(mmap(-1, size if len(kept) < most else 1, MAP_PRIVATE | MAP_ANONYMOUS))
+        kept[-1].write(b"x" * len(kept[-1]))
         return True
 
     own = [os.getpid()]
