@@ -16,8 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("antiphon")
     about = "start an MCP server (a file, a command, a URL) and check it as antiphon check does, in a test of its own"
     group.addoption("--check-server", action="append", default=[], metavar="TARGET", help=about)
-    about = "a tool that may be called for that, as often as given"
-    group.addoption("--check-call", action="append", default=[], metavar="NAME[={...}]", help=about)
+    group.addoption("--check-call", action="append", default=[], metavar="NAME[={...}]", help="a tool to be called")
 
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
