@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page
+from playwright.async_api import Browser, BrowserContext, Page, Worker
 
 from antiphon.host import ConfiguredHost, MemoryStore, Queue, Scripted
 from antiphon.host.checks.people import Person
@@ -86,17 +86,44 @@ async def allow(context: BrowserContext, address: str) -> None:
     await context.grant_permissions(["notifications"], origin=address)
 
 
-async def shown(page: Page, number: int) -> list[list[str]]:
-    """Wait until so many notices are shown, and return what they say."""
-    script = """async number => {
-        const worker = await navigator.serviceWorker.getRegistration("/");
-        for (;;) {
-            const found = await worker.getNotifications();
-            if (found.length >= number) return found.map((each) => [each.title, each.body, each.data]);
-            await new Promise((done) => setTimeout(done, 20));
-        }
-    }"""
-    return await page.evaluate(script, number)
+async def deliver(page: Page, *pushed: str) -> list[list[str]]:
+    """Have the page's worker get pushes, and return what its notices say.
+
+    They are listed once all are shown: Chromium drops from its list what is on its way to the screen while it lists.
+    """
+    session, registration = await worker_of(page)
+    address = await page.evaluate("location.origin")
+    worker = await worker_in(page.context)
+    await worker.evaluate(
+        """() => {
+            const registration = self.registration, show = registration.showNotification.bind(registration);
+            self.notices = [];
+            registration.showNotification = (...said) => {
+                const shown = show(...said);
+                self.notices.push(shown);
+                return shown;
+            };
+        }"""
+    )
+    for data in pushed:
+        given = {"origin": address, "registrationId": registration, "data": data}
+        await session.send("ServiceWorker.deliverPushMessage", given)
+    return await worker.evaluate(
+        """async number => {
+            while (self.notices.length < number) await new Promise((done) => setTimeout(done, 20));
+            await Promise.all(self.notices);
+            return (await self.registration.getNotifications()).map((each) => [each.title, each.body, each.data]);
+        }""",
+        len(pushed),
+    )
+
+
+async def worker_in(context: BrowserContext) -> Worker:
+    """Wait for the page's worker, and return it."""
+    while not context.service_workers:
+        await context.wait_for_event("serviceworker")
+    [worker] = context.service_workers
+    return worker
 
 
 async def test_a_person_is_told_on_a_device_and_a_tap_opens_the_question(chromium: Browser):
@@ -127,10 +154,7 @@ async def test_a_person_is_told_on_a_device_and_a_tap_opens_the_question(chromiu
             path, _, text = plain.partition("\n")
             assert re.fullmatch(r"/review/[\w-]+", path)
 
-            session, registration = await worker_of(page)
-            pushed = {"origin": desked.running.origin, "registrationId": registration, "data": plain}
-            await session.send("ServiceWorker.deliverPushMessage", pushed)
-            assert await shown(page, 1) == [["Antiphon", "A question waits for you.", path]]
+            assert await deliver(page, plain) == [["Antiphon", "A question waits for you.", path]]
             assert text == "A question waits for you."
             opened = await tap(context, path)
             assert opened == [path]
@@ -145,7 +169,7 @@ async def test_a_person_is_told_on_a_device_and_a_tap_opens_the_question(chromiu
 
 async def tap(context: BrowserContext, data: object) -> list[str]:
     """Tap a notice; returns where the worker leads. A browser opens windows only for a person's own tap."""
-    [worker] = [each for each in context.service_workers if each.url.endswith("/static/push/worker.js")]
+    worker = await worker_in(context)
     return await worker.evaluate(
         """async data => {
             const opened = [], closed = [];
@@ -164,11 +188,8 @@ async def test_a_tap_leads_nowhere_else(chromium: Browser):
     async with desk(config=PUSHING) as desked, visit(chromium, desked) as seen:
         page, context = seen.page, seen.page.context
         await allow(context, desked.running.origin)
-        session, registration = await worker_of(page)
-        for data in ("", "https://evil.example/\n<b>x</b>", "/review/1\n<img src=x onerror=alert(1)>"):
-            pushed = {"origin": desked.running.origin, "registrationId": registration, "data": data}
-            await session.send("ServiceWorker.deliverPushMessage", pushed)
-        assert sorted(await shown(page, 3)) == [
+        said = await deliver(page, "", "https://evil.example/\n<b>x</b>", "/review/1\n<img src=x onerror=alert(1)>")
+        assert sorted(said) == [
             ["Antiphon", "", ""],
             ["Antiphon", "<b>x</b>", "https://evil.example/"],
             ["Antiphon", "<img src=x onerror=alert(1)>", "/review/1"],
