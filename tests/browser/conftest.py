@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from inspect import iscoroutinefunction
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+
+LONG = 200.0
+"""Seconds after which a test says what it waits for; `make browser` ends it at 240."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,6 +31,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents and iscoroutinefunction(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="session")
+async def told() -> AsyncIterator[None]:
+    """Print what a test waits for before its time is over: a browser that does not answer leaves no stack to read."""
+    timer = asyncio.get_running_loop().call_later(LONG, print_tasks)
+    yield
+    timer.cancel()
+
+
+def print_tasks() -> None:
+    """Print where each task stands, down to what it waits for."""
+    for task in asyncio.all_tasks():
+        frames, waiting = [], task.get_coro()
+        while (frame := getattr(waiting, "cr_frame", None)) is not None:
+            frames.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+            waiting = getattr(waiting, "cr_await", None)
+        print(task.get_name(), *frames, sep="\n  ")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
