@@ -63,6 +63,8 @@ def test_the_caller_chooses_names():
     for name, problem in (("b b", "is no name of at most 64"), ("x" * 65, "is no name")):
         with pytest.raises(ConfigError, match=problem):
             serve(described, rename={"a": name})
+    with pytest.raises(ConfigError, match=r"rename=\): no operation has the operationId 'c'"):
+        serve(described, rename={"a": "first", "c": "third"})
     with pytest.raises(ConfigError, match=r"GET /1: the name 'same' is taken: choose another one by rename="):
         serve(described, rename=lambda each: "same")
 

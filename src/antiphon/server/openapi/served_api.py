@@ -133,7 +133,11 @@ class ServedApi:
         tools: dict[str, ServedTool] = {}
         readable: list[ServedResource | ServedTemplate] = []
         authority = re.sub(r"[^a-z0-9-]+", "-", server.name.lower()).strip("-") or "api"
-        for facts, item, node in self._list_operations(include):
+        operations = [*self._list_operations()]
+        if unknown := set(() if callable(rename) else rename or ()) - {facts.operation_id for facts, *_ in operations}:
+            raise ConfigError(f"from_openapi(rename=): no operation has the operationId {min(unknown)!r:.200}")
+        wanted = operations if include is None else [each for each in operations if include(each[0])]
+        for facts, item, node in wanted:
             served = _ServedOperation(self, facts, item, node, timeout)
             if resources is not None and facts.method == "GET" and resources(facts):
                 readable.append(served.make_resource(f"openapi://{authority}"))
@@ -152,8 +156,8 @@ class ServedApi:
             else:
                 server.templates.add(each.uri_template, each)
 
-    def _list_operations(self, include: Choice | None) -> Iterator[tuple[ApiOperation, Target, Target]]:
-        """List the operations that the caller wants, each with its path item and itself."""
+    def _list_operations(self) -> Iterator[tuple[ApiOperation, Target, Target]]:
+        """List the operations, each with its path item and itself."""
         paths = self.document.root.get("paths")
         for path in (each for each in paths.members if str(each).startswith("/")):
             item = self.document.follow(paths.get(path), f"path {path:.200}")
@@ -169,8 +173,7 @@ class ServedApi:
                     summary=node.text("summary"),
                     deprecated=node.members.get("deprecated") is True,
                 )
-                if include is None or include(facts):
-                    yield facts, item, node
+                yield facts, item, node
 
 
 class _ServedOperation:
