@@ -78,7 +78,13 @@ class RemoteSkill:
             raise SkillInvalid(f"The skill {self.uri} cannot be loaded: {self.problem}")
         uri = self._find_uri(path)
         if uri not in self._read:
-            data = await self._fetch_file(uri)
+            result = await self._fetch(uri)
+            if len(result.contents) != 1:
+                raise SkillInvalid(f"{uri} is {len(result.contents)} resources, and not one file")
+            try:
+                data = result.contents[0].bytes
+            except ValueError:
+                raise SkillInvalid(f"{uri} is neither text nor base64") from None
             await self.verify(uri, data)
             self._read[uri] = data
         return self._read[uri]
@@ -113,20 +119,20 @@ class RemoteSkill:
                 problem = f"the skill has more than {skills.MAX_BYTES:,} bytes"
         else:
             file = next((file for file in self.files if file.uri == uri), None)
-            problem = "its entry does not name this file" if file is None else skills.find_file_problem(file, data)
+            if file is None:
+                problem = "its entry does not name this file"
+            elif len(data) != file.size:
+                problem = f"it has {len(data):,} bytes, and not {file.size:,}"
+            elif skills.compute_file_digest(data) != file.digest:
+                problem = "its SHA-256 digest is not that of its entry"
         if problem is None and uri == self.uri:
-            problem = await self._find_front_matter_problem(data)
+            try:
+                is_same = skills.is_same_json(await read_untrusted_front_matter(data), self.entry.frontmatter)
+                problem = None if is_same else "its front matter is not that of the entry"
+            except (ValueError, TooCostly) as error:
+                problem = str(error)
         if problem is not None:
             raise SkillInvalid(f"{uri} is not as the skill's entry says: {problem}")
-
-    async def _find_front_matter_problem(self, data: bytes) -> str | None:
-        try:
-            front = await read_untrusted_front_matter(data)
-        except (ValueError, TooCostly) as error:
-            return str(error)
-        return (
-            None if skills.is_same_json(front, self.entry.frontmatter) else "its front matter is not that of the entry"
-        )
 
     def _find_uri(self, path: str) -> str:
         root = skills.find_skill_root(self.uri)
@@ -140,12 +146,3 @@ class RemoteSkill:
         if found is None:
             raise SkillInvalid(f"{path!r} is not a file of the skill {self.uri}")
         return found
-
-    async def _fetch_file(self, uri: str) -> bytes:
-        result = await self._fetch(uri)
-        if len(result.contents) != 1:
-            raise SkillInvalid(f"{uri} is {len(result.contents)} resources, and not one file")
-        try:
-            return result.contents[0].bytes
-        except ValueError:
-            raise SkillInvalid(f"{uri} is neither text nor base64") from None

@@ -1,6 +1,6 @@
 """Skills: folders of instructions that a server offers, file by file, as resources (extension, from 2026-07-28).
 
-Owns the entries of skills, their limits, and whether an entry and the bytes of its files agree.
+Owns the entries of skills, their limits, and what an entry must be.
 ``machine.front_matter`` reads the head of a ``SKILL.md``.
 
 Source: the extension ``io.modelcontextprotocol/skills`` (SEP-2640).
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from msgspec import field
 
@@ -144,19 +144,11 @@ def is_within_skill(uri: str, root: str) -> bool:
     return uri.startswith(f"{root}/") and not {"", ".", ".."}.intersection(parts)
 
 
-def find_file_problem(file: SkillResource, data: bytes) -> str | None:
-    """Return how the bytes of a file differ from its entry; ``None`` if they are the same."""
-    if len(data) != file.size:
-        return f"it has {len(data):,} bytes, and not {file.size:,}"
-    return None if compute_file_digest(data) == file.digest else "its SHA-256 digest is not that of its entry"
-
-
 def is_same_json(one: object, other: object) -> bool:
-    """Return whether two values are the same JSON: 1 is 1.0, as in JavaScript, but not true."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        here, there = cast("dict[str, object]", one), cast("dict[str, object]", other)
-        return here.keys() == there.keys() and all(is_same_json(here[key], there[key]) for key in here)
-    if isinstance(one, list) and isinstance(other, list):
-        first, second = cast("list[object]", one), cast("list[object]", other)
-        return len(first) == len(second) and all(map(is_same_json, first, second))
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+    """Return whether two values are the same JSON: 1 is 1.0, as in JavaScript, but not true.
+
+    Raises ``ValueError`` if they nest deeper than 255.
+    """
+    import jsonschema_rs
+
+    return jsonschema_rs.is_valid({"const": one}, other)
