@@ -22,12 +22,12 @@ from antiphon.errors import InternalError, PeerError
 from antiphon.server.as_tools import PromptsAsTools, ResourcesAsTools
 from antiphon.server.rate_limits import Rate, RateLimiter
 from antiphon.server.server_middleware import CallNext, ServerRequest
-from antiphon.server.tool_search import SearchTools, fail_tool
+from antiphon.server.tool_search import SearchTools
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.prompts import GetPromptResult
 from antiphon.wire.resources import ReadResourceResult
-from antiphon.wire.tools import CallToolResult
+from antiphon.wire.tools import CallToolResult, fail_tool
 
 __all__ = [
     "ErrorHandlingMiddleware",

@@ -15,10 +15,10 @@ from antiphon.gateway.served_requests import SERVED
 from antiphon.gateway.server_catalogue import ServerCatalogue
 from antiphon.server import tool_search
 from antiphon.server.server_middleware import ServerRequest
-from antiphon.server.tool_search import CALL, FIND, FindArguments, ToolIndex, fail_tool
+from antiphon.server.tool_search import CALL, FIND, FindArguments, ToolIndex
 from antiphon.wire.apps import is_for_model
 from antiphon.wire.content import TextContent
-from antiphon.wire.tools import CallToolResult, ListToolsResult, Tool
+from antiphon.wire.tools import CallToolResult, ListToolsResult, Tool, fail_tool
 
 MAX_SERVERS = 50
 """Most servers that a description names."""

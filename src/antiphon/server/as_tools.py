@@ -19,7 +19,7 @@ from antiphon.wire.content import EmbeddedResource, TextContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.resources import ReadResourceRequestParams
-from antiphon.wire.tools import CallToolResult, ListToolsResult, ToolAnnotations
+from antiphon.wire.tools import ListToolsResult, ToolAnnotations, fail_tool
 
 _MAX_PAGES = 10
 """Most pages of a list in one result: what follows would not fit into a model's context anyway."""
@@ -92,7 +92,7 @@ class _AsTools:
             except InsufficientScope:
                 raise
             except PeerError as error:
-                return CallToolResult(content=[TextContent(text=error.message)], is_error=True)
+                return fail_tool(error.message)
         result = await call_next(request)
         if isinstance(result, ListToolsResult) and request.params.cursor is None:
             result = replace(result, tools=[*(tool.definition for tool in self._tools.values()), *result.tools])

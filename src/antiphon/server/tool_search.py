@@ -24,7 +24,7 @@ from antiphon.wire.apps import is_for_model
 from antiphon.wire.common import ABSENT, PaginatedParams
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool, ToolAnnotations
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool, ToolAnnotations, fail_tool
 
 FIND, CALL = "find_tools", "call_tool"
 
@@ -162,11 +162,6 @@ def render_tools(tools: Sequence[Tool]) -> CallToolResult:
         else:
             shown.append({"name": tool.name, "leftOut": f"{size} bytes; find it alone by its name, with limit 1"})
     return CallToolResult(content=[TextContent(text=encode_value({"tools": shown}).decode())])
-
-
-def fail_tool(text: str) -> CallToolResult:
-    """Make the result of a tool that failed; the text is for the model."""
-    return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
 
 def check_search() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, cast
 from msgspec import Raw, field
 
 from antiphon.wire.common import ABSENT, Icon, Meta, PaginatedResult, RequestMeta, Result, RoundParams, Wire
-from antiphon.wire.content import ContentBlock, text_of
+from antiphon.wire.content import ContentBlock, TextContent, text_of
 from antiphon.wire.envelope import encode_value
 
 
@@ -87,6 +87,11 @@ class CallToolResult(Result, frozen=True, kw_only=True):
     def text(self) -> str:
         """All blocks of text, joined by newlines."""
         return text_of(self.content)
+
+
+def fail_tool(text: str) -> CallToolResult:
+    """Make the result of a tool that failed; the text is for the model."""
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
 
 _KINDS = {

@@ -21,7 +21,7 @@ from antiphon.wire.apps import is_for_model
 from antiphon.wire.envelope import encode_value, too_deep
 from antiphon.wire.origin import MEMORY, ChangedCall, Origin, identify_target
 from antiphon.wire.outcome_filter import pass_outcome
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, fail_tool
 
 MAX_RESULT = 100_000
 """Most characters of one result that a model gets: about 25,000 tokens, an eighth of what large models take."""
@@ -161,7 +161,7 @@ def describe_failure(error: AntiphonError) -> CallToolResult:
     note = refusal_of(error, "note")
     said = error.message if isinstance(error, PeerError) else str(error)
     text = f"{said}: {note}" if note else said
-    return CallToolResult(content=[content.TextContent(text=text)], is_error=True)
+    return fail_tool(text)
 
 
 def refusal_of(error: AntiphonError, member: str = "reason") -> str | None:

@@ -39,13 +39,13 @@ from antiphon.host.store.base import BlockRow
 from antiphon.host.store.chain import Step
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.machine.call_time import count_time
-from antiphon.wire.content import EmbeddedResource, ResourceContents, TextContent
+from antiphon.wire.content import EmbeddedResource, ResourceContents
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult, PromptMessage
 from antiphon.wire.resources import ReadResourceRequestParams, ReadResourceResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, fail_tool
 
 T = TypeVar("T")
 
@@ -484,7 +484,7 @@ async def _pass_by_rules(
         refused = examined.list_forms("refuse")
         if refused:
             case.note("response", "refuse", review.digest(result), reason=refused)
-            passed = _withhold_result(refused)
+            passed = fail_tool(_WITHHELD.format(why=refused))
         elif examined.list_forms("ask"):
             passed = await _ask_about_result(case, params, examined)
         else:
@@ -493,7 +493,7 @@ async def _pass_by_rules(
             passed = examined.masked
     except Rejected as error:
         note = refusal_of(error, "note")
-        passed = _withhold_result(f"{error.message}: {note}" if note else error.message)
+        passed = fail_tool(_WITHHELD.format(why=f"{error.message}: {note}" if note else error.message))
     try:
         case.note("answered", "result", review.digest(passed), content=await case.content(passed))
     finally:
@@ -525,10 +525,6 @@ async def _ask_about_result(case: Case, params: CallToolRequestParams, examined:
     await case.finish()
     if isinstance(decision, review.Answer):
         words = decision.result if isinstance(decision.result, str) else decision.result.text
-        return CallToolResult(content=[TextContent(text=words)], is_error=True)
+        return fail_tool(words)
     check_approval(case, item, decision)
     return examined.masked
-
-
-def _withhold_result(why: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=_WITHHELD.format(why=why))], is_error=True)

@@ -34,7 +34,7 @@ from antiphon.host.store.base import Change, DefinitionRow, PendingCallRow, Stan
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.origin import ChangedCall, Origin
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, fail_tool
 
 REPEATED = 60.0
 """Seconds for which the outcome is told to the same call again; hosts that gave a call up call again within these. A
@@ -108,7 +108,7 @@ def _describe_outcome(row: PendingCallRow) -> CallToolResult:
             f"Nobody knows whether this call ran: it was sent at {at} (id {row.id}), and its outcome was lost. It is "
             "not sent again. Find out what it has done before you make another call in its place."
         )
-        return CallToolResult(content=[TextContent(text=text)], is_error=True)
+        return fail_tool(text)
     result = decode_wire(row.body.encode(), CallToolResult)
     note = f"This is the outcome of the call of {at} (id {row.id}), told again. It did not run a second time."
     return structs.replace(result, content=[*result.content, TextContent(text=note)])

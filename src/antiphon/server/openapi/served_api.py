@@ -40,7 +40,7 @@ from antiphon.wire.content import (
     TextContent,
 )
 from antiphon.wire.envelope import too_deep
-from antiphon.wire.tools import CallToolResult, Tool, ToolAnnotations
+from antiphon.wire.tools import CallToolResult, Tool, ToolAnnotations, fail_tool
 
 _MAX_NAME = 64
 """Longest name of a tool or an argument: what the vendors of models take."""
@@ -543,4 +543,4 @@ def _make_error(answer: ApiAnswer, problem: str = "") -> CallToolResult:
     if 300 <= answer.status < 400 and "location" in answer.headers:
         problem = f"a redirect to {answer.headers['location'][:500]}, which is not followed"
     parts = [f"HTTP {answer.status}: {problem}" if problem else f"HTTP {answer.status}", text]
-    return CallToolResult(content=[TextContent(text="\n".join(filter(None, parts)))], is_error=True)
+    return fail_tool("\n".join(filter(None, parts)))

@@ -33,11 +33,10 @@ from antiphon.server.tasks.task_record import TaskAsk, TaskRecord
 from antiphon.server.tasks.task_states import TaskEvent
 from antiphon.wire import task as wire
 from antiphon.wire.common import ClientCapabilities, EmptyResult, Wire
-from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import ErrorObject, decode_wire, encode_value, from_wire, to_wire
 from antiphon.wire.methods import METHODS
 from antiphon.wire.subscriptions import SubscriptionFilter
-from antiphon.wire.tools import CallToolResult
+from antiphon.wire.tools import CallToolResult, fail_tool
 
 Peer = Connection[ServerSession]
 
@@ -84,7 +83,7 @@ class TaskRequests:
         if request.revision.modern:
             check_declared(request.capabilities)
         text = f"{handled.name} needs a client that offers the extension {wire.TASKS}"
-        return CallToolResult(content=[TextContent(text=text)], is_error=True)
+        return fail_tool(text)
 
     async def _begin_or_serve(
         self, request: Request, peer: Peer, handled: Handled, serve: Callable[[], Any]
