@@ -20,6 +20,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
+import jsonschema_rs
 import msgspec
 from msgspec import Struct, field
 
@@ -388,24 +389,14 @@ def _is_small(name: str, value: Any) -> bool:
 def _drop_invalid(made: dict[str, Any]) -> None:
     """Leave out the keywords whose values are of a wrong type."""
     own = {name: value for name, value in made.items() if _KEPT.fullmatch(name)}
-    meta = _read_meta_schema()
-    for name, value in () if meta.is_valid(own) else own.items():
-        if not meta.is_valid({name: value}):
+    for name, value in () if jsonschema_rs.meta.is_valid(own) else own.items():
+        if not jsonschema_rs.meta.is_valid({name: value}):
             del made[name]
-
-
-@lru_cache(maxsize=1)
-def _read_meta_schema() -> Any:
-    import jsonschema_rs
-
-    return jsonschema_rs.validator_for({"$ref": "https://json-schema.org/draft/2020-12/schema"})
 
 
 @lru_cache(maxsize=4_096)
 def _is_pattern(pattern: str) -> bool:
     """Return whether the validator can compile a pattern; those of other dialects of regular expressions may differ."""
-    import jsonschema_rs
-
     try:
         jsonschema_rs.validator_for({"pattern": pattern})
     except (jsonschema_rs.ValidationError, ValueError):
