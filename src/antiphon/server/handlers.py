@@ -35,7 +35,6 @@ from antiphon.server.served_subscriptions import MAX_SUBSCRIPTIONS, Subscription
 from antiphon.server.server_middleware import ServerMiddlewareStack, ServerRequest
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams, PromptReference
-from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import cause_of, decode_wire, drop_frames
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.methods import METHODS
@@ -43,7 +42,7 @@ from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.resources import ReadResourceRequestParams, ReadResourceResult, SubscribeRequestParams
 from antiphon.wire.skills import GetSkillRequestParams, GetSkillResult, ReadDirectoryRequestParams, ReadDirectoryResult
 from antiphon.wire.subscriptions import SubscriptionsListenRequestParams
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, fail_tool
 
 if TYPE_CHECKING:
     from antiphon.server.tasks.task_requests import TaskRequests
@@ -299,7 +298,7 @@ class Handlers:
                 raise
             text = self._core.failure_text(tool.name, cause_of(error))
             drop_frames(error)
-            return _make_failed_result(text)
+            return fail_tool(text)
 
     def _serve(
         self, request: Request, peer: Peer, handled: Handled
@@ -405,14 +404,14 @@ class Handlers:
         from antiphon.server.features.skill_folder import list_directory
 
         params: ReadDirectoryRequestParams = request.params
-        found = list_directory(params.uri, self._core.features.served_skills)
-        if not found.files:
+        found, skills = list_directory(params.uri, self._core.features.served_skills)
+        if not found:
             return await self._ask_mounted(params, request, peer, f"{params.uri} is not a directory")
-        mounts = [skill.via.mount for skill in found.skills if skill.via is not None]
-        if len(mounts) == len(found.skills) and all(mount is mounts[0] for mount in mounts):
+        mounts = [skill.via.mount for skill in skills if skill.via is not None]
+        if len(mounts) == len(skills) and all(mount is mounts[0] for mount in mounts):
             return await mounts[0].behind.answer(params, request, peer)
-        demand_scopes({scope for skill in found.skills for scope in skill.scopes}, request, peer)
-        return ReadDirectoryResult(resources=[*found.files.values()])
+        demand_scopes({scope for skill in skills for scope in skill.scopes}, request, peer)
+        return ReadDirectoryResult(resources=[*found.values()])
 
     async def _ask_mounted(self, params: Any, request: Request, peer: Peer, refusal: str) -> Wire:
         """Have the mounted servers serve a request whose URI no registry holds; refuse it if none knows the URI."""
@@ -535,7 +534,7 @@ def _report_missing_means(tool: ServedTool, needed: Requirement, request: Reques
     # 2026-07-28 basic/errors: -32021 with what is missing; no earlier revision has such a code.
     text = f"{tool.name} needs a client that offers {needed}"
     if not request.revision.modern:
-        return _make_failed_result(text)
+        return fail_tool(text)
     feature, _, part = needed.partition(".")
     parts: dict[str, object] = {part: {}} if part else {}
     raise UNAVAILABLE.get(feature, errors.MissingCapability)(text, data={"requiredCapabilities": {feature: parts}})
@@ -554,7 +553,3 @@ def _is_for_the_peer(error: Exception, request: Request) -> bool:
 def _collect_missing_scopes(error: Exception) -> frozenset[str]:
     """Return the scopes that a handler itself has found missing; none for any other error."""
     return error.scopes if isinstance(error, errors.InsufficientScope) and not error.remote else frozenset()
-
-
-def _make_failed_result(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=text)], is_error=True)

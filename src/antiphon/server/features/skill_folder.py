@@ -12,7 +12,7 @@ from contextlib import suppress
 from mimetypes import MimeTypes
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import quote, unquote
 
 from msgspec import Struct, structs
@@ -82,7 +82,7 @@ def read_skills(
     root = Path(folder).resolve()
     if not root.is_dir():
         raise ConfigError(f"{place}: there is no such folder")
-    found = list(_list_files(root, _MAX_DEPTH))
+    found = sorted(_list_files(root))
     homes = {path.parent for path in found if path.name == SKILL_FILE}
     if not homes:
         raise ConfigError(f"{place}: no folder in it has a {SKILL_FILE}")
@@ -121,47 +121,38 @@ def read_skills(
     return skills, list(files.values())
 
 
-class Directory(NamedTuple):
-    """What is directly in a directory, by URI, and the skills that it belongs to."""
-
-    files: dict[str, Resource]
-    skills: list[ServedSkill]
-
-
-def list_directory(uri: str, skills: Iterable[ServedSkill]) -> Directory:
-    """List a directory of skills; it has no files if there is no such directory."""
-    found = Directory({}, [])
+def list_directory(uri: str, skills: Iterable[ServedSkill]) -> tuple[dict[str, Resource], list[ServedSkill]]:
+    """List a directory of skills: what is in it by URI, which is nothing if it is none, and whose it is."""
+    found: dict[str, Resource] = {}
+    owners: list[ServedSkill] = []
     start = f"{uri}/"
     for skill in skills:
-        before = len(found.files)
+        before = len(found)
         for file in skill.files:
             if file.uri.startswith(start):
                 name, slash, _ = file.uri.removeprefix(start).partition("/")
                 child = start + name
-                found.files[child] = Resource(uri=child, name=unquote(name), mime_type=DIRECTORY) if slash else file
-        if len(found.files) > before:
-            found.skills.append(skill)
-    return found
+                found[child] = Resource(uri=child, name=unquote(name), mime_type=DIRECTORY) if slash else file
+        if len(found) > before:
+            owners.append(skill)
+    return found, owners
 
 
-def _list_files(folder: Path, depth: int) -> Iterator[Path]:
-    """List everything below a folder that is no folder, in order, without hidden files and compiled Python."""
-    try:
-        with os.scandir(folder) as scanned:
-            entries = sorted(scanned, key=lambda entry: entry.name)
-    except OSError as error:
-        raise ConfigError(f"{folder}: cannot be read: {error.strerror}") from None
-    if len(entries) > _MAX_ENTRIES or not depth:
-        raise ConfigError(f"{folder}: it has too many entries, or is too deep, for a folder of skills")
-    for entry in entries:
-        if entry.name.startswith(".") or entry.name == "__pycache__":
-            continue
-        if not Path(entry.path).is_dir():
-            yield Path(entry.path)
-        elif entry.is_symlink():
-            raise ConfigError(f"{entry.path}: a link to a folder is not followed: serve that folder by its own path")
-        else:
-            yield from _list_files(Path(entry.path), depth - 1)
+def _list_files(root: Path) -> Iterator[Path]:
+    """List everything below a folder that is no folder, without hidden files and compiled Python."""
+
+    def refuse(error: OSError) -> None:
+        raise ConfigError(f"{error.filename}: cannot be read: {error.strerror}") from None
+
+    for place, folders, files in os.walk(root, onerror=refuse):
+        folder = Path(place)
+        if len(folders) + len(files) > _MAX_ENTRIES or len(folder.relative_to(root).parts) >= _MAX_DEPTH:
+            raise ConfigError(f"{folder}: it has too many entries, or is too deep, for a folder of skills")
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
+        for path in (folder / name for name in folders):
+            if path.is_symlink():
+                raise ConfigError(f"{path}: a link to a folder is not followed: serve that folder by its own path")
+        yield from (folder / name for name in files if not name.startswith("."))
 
 
 def _read_file(path: Path, root: Path) -> bytes:
