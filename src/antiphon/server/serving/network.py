@@ -8,7 +8,8 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
@@ -120,6 +121,8 @@ class ServerApp:
         self._auth = auth
         self._endpoint = endpoint
         """Serves the requests, once the lifespan has been entered."""
+        self.serve_route: Callable[[Scope, Receive, Send], Awaitable[bool]] | None = None
+        """Serves a page beside the endpoint, and returns whether there is one; ``None`` without routes."""
         self._follows_lifespan = False
         self._stop_watch = StopWatch(self._stop) if watches else None
         """Ends open requests when the surrounding server stops; ``None`` if that server calls ``drain`` itself."""
@@ -138,7 +141,8 @@ class ServerApp:
             return
         if not self._is_held:
             await self.hold()
-        await self._endpoint(scope, receive, send)
+        if self.serve_route is None or not await self.serve_route(scope, receive, send):
+            await self._endpoint(scope, receive, send)
 
     async def hold(self) -> None:
         """Enter the server's lifespan now rather than with the first request."""
@@ -216,15 +220,15 @@ def server_app(service: Service, transport: str, options: HttpOptions, *, watche
         ConfigError: there is no such transport, or it has no such option; or a list of names is one text.
     """
     endpoint, auth = _make_endpoint(service, transport, options)
+    app = ServerApp(service, endpoint, auth, watches=watches)
     if service.routes is not None:
         from antiphon.transports.http.server.entrance import Guard
-        from antiphon.transports.http.server.routes import WithRoutes
 
         used = [options.get("path", _PATHS.get(transport, "/mcp")), *(["/messages"] if transport == "sse" else [])]
         service.routes.check(used + (["/healthz", "/readyz"] if options.get("health") else []))
         guard = Guard(options.get("allowed_hosts"), options.get("allowed_origins"))
-        endpoint = WithRoutes(endpoint, service.routes, guard)
-    return ServerApp(service, endpoint, auth, watches=watches)
+        app.serve_route = partial(service.routes.serve, guard)
+    return app
 
 
 _PATHS = {"sse": "/sse", "websocket": "/ws"}

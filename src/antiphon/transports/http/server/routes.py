@@ -91,28 +91,18 @@ class Routes:
         fits = max(above, key=len, default=None)
         return None if fits is None else (fits[:-1], self._routes[fits])
 
-
-class WithRoutes:
-    """An endpoint, with routes beside it."""
-
-    def __init__(self, endpoint: Any, routes: Routes, guard: Guard) -> None:
-        self._endpoint, self._routes, self._guard = endpoint, routes, guard
-        self.close = endpoint.close
-
-    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        """Serve one ASGI scope."""
-        if scope["type"] == "http":
-            http = asgi.Http(scope, receive, send)
-            # Where this is mounted in another application, the mount point itself is the endpoint.
-            is_mount_point = http.local_path in ("", "/") and http.local_path != http.path
-            found = None if is_mount_point else self._routes.find(http.local_path)
-            if found is not None:
-                await self._serve(http, *found)
-                return
-        await self._endpoint(scope, receive, send)
-
-    async def _serve(self, http: asgi.Http, prefix: str, route: _Route) -> None:
-        refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
+    async def serve(self, guard: Guard, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> bool:
+        """Serve one ASGI scope, if it has a route; return whether it has one."""
+        if scope["type"] != "http":
+            return False
+        http = asgi.Http(scope, receive, send)
+        # Where the server is mounted in another application, the mount point itself is the endpoint.
+        is_mount_point = http.local_path in ("", "/") and http.local_path != http.path
+        found = None if is_mount_point else self.find(http.local_path)
+        if found is None:
+            return False
+        prefix, route = found
+        refusal = guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
         allowed = ", ".join(sorted(route.methods)).encode("ascii", "replace")
         if refusal is not None:
             await asgi.send_refusal(http, refusal)
@@ -126,6 +116,7 @@ class WithRoutes:
             await route.function(inner, http.receive, http.send)
         else:
             await _send_answer(http, route)
+        return True
 
 
 async def _send_answer(http: asgi.Http, route: _Route) -> None:
