@@ -7,8 +7,9 @@ count as ever.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import InsufficientScope, PeerError
@@ -25,16 +26,15 @@ _MAX_PAGES = 10
 """Most pages of a list in one result: what follows would not fit into a model's context anyway."""
 
 
-class _Caller:
+class _Caller(Struct):
     """Makes requests in the place of a call: the context of the functions below."""
 
-    __antiphon_context__ = True
-
-    def __init__(self, request: ServerRequest, call_next: CallNext) -> None:
-        self._request, self._next = request, call_next
+    __antiphon_context__: ClassVar = True
+    request: ServerRequest
+    call_next: CallNext
 
     async def ask(self, method: str, params: Any) -> Any:
-        return await self._request.serve_other(method, params, self._next)
+        return await self.request.serve_other(method, params, self.call_next)
 
     async def collect(self, method: str, member: str) -> list[Any]:
         found: list[Any] = []

@@ -103,23 +103,18 @@ async def _serve_changing(place: ListenPlace, folder: Path, greet: Callable[[int
     watch = FolderWatch(folder)
     greet_once = cache(greet)
 
-    async def follow_changes(parent: Parent, begun: asyncio.Event, again: asyncio.Event) -> None:
+    async def follow_changes(parent: Parent, again: asyncio.Event) -> None:
         while True:
             _print_line(f"{await watch.wait_for_change()} has changed: loading it again.")
             parent.end_starting()
-            (parent.roll if begun.is_set() else again.set)()
+            (parent.roll if parent.on_listening is None else again.set)()
 
     while True:
-        begun, again = asyncio.Event(), asyncio.Event()
-
-        def note_start(port: int, begun: asyncio.Event = begun) -> None:
-            begun.set()
-            greet_once(port)
-
+        again = asyncio.Event()
         with contextlib.ExitStack() as held:
             listening = [held.enter_context(each) for each in open_sockets(place.host, place.port)]
-            parent = Parent(1, listening, note_start)
-            following = asyncio.create_task(follow_changes(parent, begun, again))
+            parent = Parent(1, listening, greet_once)
+            following = asyncio.create_task(follow_changes(parent, again))
             try:
                 await parent.run()
                 return

@@ -184,17 +184,15 @@ def _start_worker(*files: int) -> subprocess.Popen[bytes]:
 
 
 class Parent:
-    """Keeps a number of workers running, and gives them the connections that arrive.
-
-    ``on_listening``: called with the port when the first of them serves.
-    """
+    """Keeps a number of workers running, and gives them the connections that arrive."""
 
     def __init__(
         self, count: int, listening: Sequence[socket.socket], on_listening: Callable[[int], object] | None = None
     ) -> None:
         self._count = count
         self._listening = listening
-        self._on_listening = on_listening
+        self.on_listening = on_listening
+        """Called with the port when the first worker serves; ``None`` from then on."""
         self._key = os.urandom(32)
         self._hub = Hub()
         """The sessions and messages that workers share, unless the server has a cluster of its own."""
@@ -277,7 +275,7 @@ class Parent:
                 worker.is_ready = True
                 worker.began.set()
                 self._tell_others()
-                on_listening, self._on_listening = self._on_listening, None
+                on_listening, self.on_listening = self.on_listening, None
                 if on_listening is not None:
                     on_listening(self._listening[0].getsockname()[1])
             case worker_link.Closed():
