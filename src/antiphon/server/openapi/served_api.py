@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, cast
@@ -31,14 +31,7 @@ from antiphon.server.functions.signature import REQUIRED, Parameter, Signature
 from antiphon.server.openapi.api_requests import ApiAnswer, ApiBody, ApiParameter, build_request, make_sender
 from antiphon.server.openapi.document import ApiDocument, Definition, References, SchemaConverter, Target
 from antiphon.wire import resources as wire
-from antiphon.wire.content import (
-    AudioContent,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    ResourceContents,
-    TextContent,
-)
+from antiphon.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceContents, TextContent
 from antiphon.wire.envelope import too_deep
 from antiphon.wire.tools import CallToolResult, Tool, ToolAnnotations, fail_tool
 
@@ -126,12 +119,10 @@ class ServedApi:
     def add_to(
         self, server: Features, include: Choice | None, rename: Rename | None, resources: Choice | None, timeout: float
     ) -> None:
-        """Add the operations to a server, all or none."""
+        """Add the operations to a server that is not used yet: on an error only some of them were added."""
         for name, given in (("include", include), ("resources", resources)):
             if given is not None and not callable(given):
                 raise ConfigError(f"from_openapi({name}=) takes a function of an ApiOperation, not {given!r:.100}")
-        tools: dict[str, ServedTool] = {}
-        readable: list[ServedResource | ServedTemplate] = []
         authority = re.sub(r"[^a-z0-9-]+", "-", server.name.lower()).strip("-") or "api"
         operations = [*self._list_operations()]
         if unknown := set(() if callable(rename) else rename or ()) - {facts.operation_id for facts, *_ in operations}:
@@ -140,21 +131,14 @@ class ServedApi:
         for facts, item, node in wanted:
             served = _ServedOperation(self, facts, item, node, timeout)
             if resources is not None and facts.method == "GET" and resources(facts):
-                readable.append(served.make_resource(f"openapi://{authority}"))
+                served.add_resource(server, f"openapi://{authority}")
                 continue
             chosen = rename(facts) if callable(rename) else (rename or {}).get(facts.operation_id)
-            name = chosen or _choose_name(facts, tools)
-            if name in tools or not re.fullmatch(rf"[A-Za-z0-9_-]{{1,{_MAX_NAME}}}", name):
-                problem = "is taken" if name in tools else f"is no name of at most {_MAX_NAME} letters, digits, _ and -"
+            name, taken = chosen or _choose_name(facts, server.tools), server.tools
+            if name in taken or not re.fullmatch(rf"[A-Za-z0-9_-]{{1,{_MAX_NAME}}}", name):
+                problem = "is taken" if name in taken else f"is no name of at most {_MAX_NAME} letters, digits, _ and -"
                 raise ConfigError(f"{served.place}: the name {name!r:.200} {problem}: choose another one by rename=")
-            tools[name] = served.make_tool(name)
-        for name, tool in tools.items():
-            server.tools.add(name, tool)
-        for each in readable:
-            if isinstance(each, ServedResource):
-                server.resources.add(each.uri, each)
-            else:
-                server.templates.add(each.uri_template, each)
+            server.tools.add(name, served.make_tool(name))
 
     def _list_operations(self) -> Iterator[tuple[ApiOperation, Target, Target]]:
         """List the operations, each with its path item and itself."""
@@ -360,8 +344,8 @@ class _ServedOperation:
             options={},
         )
 
-    def make_resource(self, start: str) -> ServedResource | ServedTemplate:
-        """Make the operation a resource, or with parameters a template; ``ConfigError`` if they fit into no URI."""
+    def add_resource(self, server: Features, start: str) -> None:
+        """Add the operation as a resource, or with parameters a template; ``ConfigError`` if they fit into no URI."""
         parameters, body, schema = self._input
         required, properties = schema["required"], schema["properties"]
         unfit = [each.argument for each in parameters if each.place not in ("path", "query")]
@@ -388,13 +372,14 @@ class _ServedOperation:
 
         if not names:
             definition = wire.Resource(uri=uri, **listed, **self._describe())
-            return ServedResource(UserFunction(read, _sign(place, ())), place, definition, {})
+            server.resources.add(uri, ServedResource(UserFunction(read, _sign(place, ())), place, definition, {}))
+            return
         kinds = {gap: _TYPES.get(str(properties[each.argument].get("type")), str) for gap, each in names.items()}
         defaults = {gap: REQUIRED if each.argument in required else None for gap, each in names.items()}
         typed = tuple(Parameter(name=gap, annotation=kinds[gap], default=defaults[gap]) for gap in names)
         function = UserFunction(read, _sign(place, typed))
         definition = wire.ResourceTemplate(uri_template=uri, **listed, **self._describe())
-        return ServedTemplate(function, place, definition, template, Arguments(typed, place), {})
+        server.templates.add(uri, ServedTemplate(function, place, definition, template, Arguments(typed, place), {}))
 
     async def _read_resource(self, uri: str, arguments: dict[str, Any]) -> ResourceContents:
         """Read the resource; 404 is "not found", and any other failure an error without details."""
@@ -417,7 +402,7 @@ class _ServedOperation:
         body = answer.body.removeprefix(BOM_UTF8).lstrip()
         if schema is None and not (_find_kind(kind) == "json" and body[:1] == b"{"):
             # Without the address, whose beginning may be a secret of the author.
-            return CallToolResult(content=[_make_content(answer, kind, f"openapi:{quote(self._facts.path)}")])
+            return _make_plain_result(answer, kind, f"openapi:{quote(self._facts.path)}")
         if too_deep(body, _MAX_NESTING):
             return _make_error(answer, f"the request succeeded, but the answer nests deeper than {_MAX_NESTING}")
         try:
@@ -453,7 +438,7 @@ class _ServedOperation:
             raise ToolError(f"the API could not be asked: {type(error).__name__}") from error
 
 
-def _choose_name(facts: ApiOperation, taken: Collection[str]) -> str:
+def _choose_name(facts: ApiOperation, taken: Container[str]) -> str:
     """Return a tool's name: the operation's id, or method and path; what is too long or taken ends in a digest."""
     start = facts.operation_id or f"{facts.method.lower()}_{facts.path.strip('/')}"
     whole = re.sub(r"[^A-Za-z0-9_-]+", "_", start).strip("_") or "operation"
@@ -523,18 +508,19 @@ def _decode(answer: ApiAnswer) -> str:
     return answer.body.decode(charset[1] if charset else "utf-8", errors="replace")
 
 
-def _make_content(answer: ApiAnswer, kind: str, uri: str) -> ContentBlock:
-    """Return an answer without structure as content."""
+def _make_plain_result(answer: ApiAnswer, kind: str, uri: str) -> CallToolResult:
+    """Return an answer without structure."""
     if not answer.body:
         location = answer.headers.get("location")
-        return TextContent(
-            text=f"HTTP {answer.status}" + (f": {location[:_MAX_ERROR]}" if location else ", without content")
-        )
-    if kind.startswith(("image/", "audio/")) and _is_binary(kind):
-        return (ImageContent if kind.startswith("image/") else AudioContent).of(answer.body, kind)
-    if _is_binary(kind):
-        return EmbeddedResource(resource=ResourceContents.of(uri, answer.body, kind))
-    return TextContent(text=_decode(answer))
+        said = f": {location[:_MAX_ERROR]}" if location else ", without content"
+        block = TextContent(text=f"HTTP {answer.status}{said}")
+    elif not _is_binary(kind):
+        block = TextContent(text=_decode(answer))
+    elif kind.startswith(("image/", "audio/")):
+        block = (ImageContent if kind.startswith("image/") else AudioContent).of(answer.body, kind)
+    else:
+        block = EmbeddedResource(resource=ResourceContents.of(uri, answer.body, kind))
+    return CallToolResult(content=[block])
 
 
 def _make_error(answer: ApiAnswer, problem: str = "") -> CallToolResult:
