@@ -8,10 +8,6 @@ given the headers of each request. This module lists the public names; each is l
 
 from __future__ import annotations
 
-__all__: list[str]
+from antiphon.machine.public_names import make_name_loader
 
-
-def __getattr__(name: str) -> object:
-    from antiphon.machine.public_names import load_public_name
-
-    return load_public_name(__name__, name)
+__getattr__ = make_name_loader(__name__)

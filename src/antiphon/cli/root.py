@@ -31,11 +31,6 @@ _PLACES = {
 """The script of each shell, the file that the shell reads when it starts, and the line there that finds the script."""
 
 
-def _print_script(root: click.Command) -> None:
-    """Print the script for the shell at work."""
-    print(_make_script(root, _find_shell()), end="")
-
-
 def _install_script(root: click.Command) -> None:
     """Write the script where the shell at work finds it, and say where."""
     shell = _find_shell()
@@ -109,7 +104,7 @@ def run_command(arguments: Sequence[str]) -> int:
             _make_flag(
                 "--show-completion",
                 help="Show completion for the current shell, to copy it or customize the installation.",
-                act=_print_script,
+                act=lambda root: print(_make_script(root, _find_shell()), end=""),
             ),
         ],
         no_args_is_help=True,

@@ -23,7 +23,7 @@ from antiphon.client.notifications import ClientNotices
 from antiphon.client.requests.request_calls import Calls
 from antiphon.client.rounds.loop import RoundAsk, RoundLimits
 from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError, TaskCancelled
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, ignore_error
 from antiphon.machine.call_time import TimeLeft
 from antiphon.wire.common import EmptyResult
 from antiphon.wire.envelope import decode_wire, encode_value, from_wire, problem_of
@@ -278,7 +278,7 @@ class TaskHandle:
         for key, ask in asks.items():
             work = self._answering[key] = asyncio.ensure_future(self._answer_one(key, ask, this))
             # If several fail, only the first error is raised; the others count as retrieved.
-            work.add_done_callback(_notice_end)
+            work.add_done_callback(ignore_error)
 
     async def _answer_one(self, key: str, ask: RoundAsk, this: Round) -> None:
         call = OpenCall("tools/call", self._params, given_name=self._call.name)
@@ -314,8 +314,3 @@ class TaskHandle:
             return decode_wire(seen.result, CallToolResult)
         except DecodeError as error:
             raise RemoteProtocolError(f"The result of a task cannot be read: {problem_of(error)}") from None
-
-
-def _notice_end(work: asyncio.Task[None]) -> None:
-    if not work.cancelled():
-        work.exception()

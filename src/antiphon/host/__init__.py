@@ -6,10 +6,6 @@ sessions nor transports: it answers ``(params, origin)``, whatever they came by.
 
 from __future__ import annotations
 
-__all__: list[str]
+from antiphon.machine.public_names import make_name_loader
 
-
-def __getattr__(name: str) -> object:
-    from antiphon.machine.public_names import load_public_name
-
-    return load_public_name(__name__, name)
+__getattr__ = make_name_loader(__name__)

@@ -6,7 +6,8 @@ The names of a package stand once: in the stub beside the package, where type ch
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -23,6 +24,11 @@ def load_public_name(package: str, name: str) -> object:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     setattr(module, name, value)
     return value
+
+
+def make_name_loader(package: str) -> Callable[[str], object]:
+    """Return ``load_public_name`` of one package, to be its ``__getattr__``."""
+    return partial(load_public_name, package)
 
 
 def _read_stub(module: Any) -> Mapping[str, str]:

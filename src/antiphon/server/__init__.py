@@ -5,10 +5,6 @@ Lists what authors of servers may import besides the classes of ``antiphon`` its
 
 from __future__ import annotations
 
-__all__: list[str]
+from antiphon.machine.public_names import make_name_loader
 
-
-def __getattr__(name: str) -> object:
-    from antiphon.machine.public_names import load_public_name
-
-    return load_public_name(__name__, name)
+__getattr__ = make_name_loader(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from antiphon.auth.client.grants import Grant
@@ -73,7 +74,7 @@ class OAuth:
             raise ConfigError("OAuth: a client_secret or a private_key belongs to a client: give its client_id")
         if isinstance(scopes, str):
             raise ConfigError("OAuth: scopes is a list of scopes, not one text")
-        if client_metadata_url is not None and not _is_document(client_metadata_url):
+        if client_metadata_url is not None and not re.fullmatch(r"https://[^/#@]+/[^#]+", client_metadata_url):
             raise ConfigError("OAuth: client_metadata_url has to be an https address with a path")
         self.client_id = client_id
         self.client_secret = client_secret
@@ -102,12 +103,6 @@ class OAuth:
         who = self.client_id or self.client_metadata_url or "registered"
         # All ways in which a person signs in lead to the same login.
         return who if self.grant is None or self.grant.needs_person else f"{who}, {self.grant.name}"
-
-
-def _is_document(url: str) -> bool:
-    scheme, mark, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    return scheme == "https" and bool(mark and host and slash and path) and "#" not in url and "@" not in host
 
 
 Auth = str | Callable[[], Awaitable[str]] | OAuth

@@ -38,12 +38,6 @@ from antiphon.wire.origin import Origin, OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
 
 
-def _describe_models(given: Given) -> str:
-    """List the models it was given for, and how far they reach."""
-    grant = given.grant
-    return "" if grant.tool is not None else inert_line(", ".join((*grant.models, *grant.reaches)))
-
-
 def _describe_purpose(given: Given) -> str:
     grant = given.grant
     if grant.when is not None:
@@ -311,7 +305,9 @@ async def list_given(*, as_json: Json = False, where: StoreOptions) -> None:
             else ""
         ),
         "until": lambda one: format_time(one.grant.terms.until),
-        "models": _describe_models,
+        "models": lambda one: (
+            inert_line(", ".join((*one.grant.models, *one.grant.reaches))) if one.grant.tool is None else ""
+        ),
     }
     print_list(
         given,

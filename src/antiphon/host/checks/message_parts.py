@@ -147,8 +147,12 @@ def list_blocks(asked: CreateMessageRequestParams | CreateMessageResult | CallTo
     if isinstance(asked, CallToolResult):
         yield from (PlacedBlock(f"content[{at}]", block) for at, block in enumerate(asked.content))
         return
-    messages = [("", asked)] if isinstance(asked, CreateMessageResult) else _list_messages(asked)
-    for place, message in messages:
+    placed_messages = (
+        [("", asked)]
+        if isinstance(asked, CreateMessageResult)
+        else [(f"messages[{at}]", message) for at, message in enumerate(asked.messages)]
+    )
+    for place, message in placed_messages:
         for placed in message_blocks(message, place):
             yield placed
             if isinstance(placed.block, content.ToolResultContent):
@@ -179,10 +183,6 @@ def list_binaries(asked: CreateMessageRequestParams | CreateMessageResult | Call
         elif isinstance(block, content.EmbeddedResource) and block.resource.blob is not None:
             mime_type = block.resource.mime_type or "application/octet-stream"
             yield Binary(f"{place}.resource.blob", block.resource.blob, mime_type, False)
-
-
-def _list_messages(params: CreateMessageRequestParams) -> list[tuple[str, SamplingMessage]]:
-    return [(f"messages[{at}]", message) for at, message in enumerate(params.messages)]
 
 
 def _block_texts(place: str, block: AnyBlock) -> Iterator[Text]:

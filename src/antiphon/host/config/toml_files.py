@@ -284,7 +284,9 @@ class _Reader:
         """Refuse names of models that are not in this file, if it has any: most likely a typing error."""
         known = [model.name for model in document.models]
         for model in document.models:
-            self._check_key(model)
+            key = model.key
+            if key is not None and not (key.isidentifier() and key.isascii() and len(key) < 100):
+                self._fail(("models", model.name, "key"), "is the name of an environment variable, not the key itself")
             self._check_provider(model)
             if model.fallback is not None:
                 self._check_known(model.fallback, known, ("models", model.name, "fallback"))
@@ -293,10 +295,6 @@ class _Reader:
                 self._check_known(document.defaults.model, known, ("defaults", "model"))
             for name in document.defaults.order or ():
                 self._check_known(name, known, ("defaults", "order"))
-
-    def _check_key(self, model: Model) -> None:
-        if model.key is not None and not (model.key.isidentifier() and model.key.isascii() and len(model.key) < 100):
-            self._fail(("models", model.name, "key"), "is the name of an environment variable, not the key itself")
 
     def _check_provider(self, model: Model) -> None:
         if model.provider not in PROVIDERS:

@@ -117,7 +117,9 @@ class Growing:
                 await self._news.wait()
                 self._news.clear()
                 partial = self._partial()
-                if not self._ended.is_set() and self._is_news(partial):
+                # That a model was asked is shown anyway, so there is no update before text has arrived.
+                is_news = partial != self._told and bool(self._told is not None or partial.cut or partial.text)
+                if not self._ended.is_set() and is_news:
                     self._told = partial
                     body = encode_value(partial).decode()
                     row = PartialRow(id=self._review, host=self._store.host, began=self._began, body=body)
@@ -141,10 +143,6 @@ class Growing:
         pieces, self._pieces, self._waiting = self._pieces, [], 0
         self._text.add("".join(pieces))
         return msgspec.structs.replace(self._blank, model=self._model, text=self._text.text, omitted=self._text.omitted)
-
-    def _is_news(self, partial: Partial) -> bool:
-        # That a model was asked is shown anyway, so there is no update before text has arrived.
-        return partial != self._told and (self._told is not None or partial.cut or bool(partial.text))
 
     async def _drop_partial(self) -> None:
         try:

@@ -254,11 +254,11 @@ class ServedTemplate(_Readable):
 
 def _read_members(signature: Signature, options: TemplateOptions, known: Iterable[str]) -> dict[str, Any]:
     """Return the members that the definitions of resources and templates share."""
-    annotations = options.get("annotations")
+    annotations, described = options.get("annotations"), options.get("description")
     return {
         "name": options.get("name") or signature.name,
         "title": options.get("title"),
-        "description": _choose_description(signature, options.get("description")),
+        "description": read_docstring(signature.docstring).description if described is None else described,
         "mime_type": options.get("mime_type") or _mime_type(signature.returns),
         "annotations": annotations and read_annotations(annotations, Annotations, signature.place),
         "icons": options.get("icons"),
@@ -286,10 +286,6 @@ def _refuse_difference(template: UriTemplate, arguments: Arguments, place: str) 
             raise ConfigError(
                 f"{place}: parameter {name!r} has no gap in the URI; put {{{name}}} there, or give it a default"
             )
-
-
-def _choose_description(signature: Signature, given: str | None) -> str | None:
-    return read_docstring(signature.docstring).description if given is None else given
 
 
 def _mime_type(returns: Any) -> str | None:

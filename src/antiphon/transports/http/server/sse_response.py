@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 
-from antiphon.machine.asyncio_tasks import at_once_or_within
+from antiphon.machine.asyncio_tasks import at_once_or_within, settle_future
 from antiphon.protocol.http.rules import HeaderPair
 from antiphon.protocol.http.sse import COMMENT, encode_event
 from antiphon.transports.http.server.asgi import Http
@@ -120,7 +120,7 @@ class Carrier:
 
     async def _woken(self) -> bool:
         wake = self._wake = self._loop.create_future()
-        timer = self._loop.call_later(self._keep_alive, _set_wake, wake)
+        timer = self._loop.call_later(self._keep_alive, settle_future, wake, None, False)
         try:
             return await wake
         finally:
@@ -133,11 +133,6 @@ class Carrier:
         except (TimeoutError, OSError):
             self.stop(lost=True)
             raise Lost from None
-
-
-def _set_wake(wake: asyncio.Future[bool]) -> None:
-    if not wake.done():
-        wake.set_result(False)
 
 
 log = logging.getLogger(__name__)
