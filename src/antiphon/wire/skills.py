@@ -9,7 +9,7 @@ Source: the extension ``io.modelcontextprotocol/skills`` (SEP-2640).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -105,37 +105,33 @@ def find_skill_root(uri: str) -> str:
 
 def find_entry_problem(skill: Skill) -> str | None:
     """Return why a skill cannot be loaded, as far as its entry says; ``None`` if it can be."""
-    return next(_list_problems(skill), None)
-
-
-def _list_problems(skill: Skill) -> Iterator[str]:
     root, front, files = find_skill_root(skill.uri), skill.frontmatter, skill.resources
     if not root:
-        yield f"its URI does not end with /{SKILL_FILE}"
+        return f"its URI does not end with /{SKILL_FILE}"
     name, description, folder = front.get("name"), front.get("description"), root.rpartition("/")[2]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        yield "its name must have 1 to 64 lower-case letters, digits and single hyphens between them"
+        return "its name must have 1 to 64 lower-case letters, digits and single hyphens between them"
     if name != folder:
-        yield f"its name is {name!r}, but its folder is called {folder!r}"
+        return f"its name is {name!r}, but its folder is called {folder!r}"
     if not isinstance(description, str) or not 1 <= len(description.strip()) <= len(description) <= MAX_DESCRIPTION:
-        yield f"its description must be text of 1 to {MAX_DESCRIPTION:,} characters"
-    if files != "dynamic":
-        yield from _list_file_problems(skill.uri, root, files)
+        return f"its description must be text of 1 to {MAX_DESCRIPTION:,} characters"
+    return None if files == "dynamic" else _find_files_problem(skill.uri, root, files)
 
 
-def _list_file_problems(uri: str, root: str, files: Sequence[SkillResource]) -> Iterator[str]:
+def _find_files_problem(uri: str, root: str, files: Sequence[SkillResource]) -> str | None:
     if len(files) > MAX_FILES:
-        yield f"it has {len(files):,} files, more than {MAX_FILES}"
+        return f"it has {len(files):,} files, more than {MAX_FILES}"
     if (total := sum(file.size for file in files)) > MAX_BYTES:
-        yield f"its files have {total:,} bytes, more than {MAX_BYTES:,}"
+        return f"its files have {total:,} bytes, more than {MAX_BYTES:,}"
     uris = {file.uri for file in files}
     if uri not in uris or len(uris) < len(files):
-        yield f"its files are not {SKILL_FILE} and others, each once"
+        return f"its files are not {SKILL_FILE} and others, each once"
     for file in files:
         if not is_within_skill(file.uri, root):
-            yield f"{file.uri} is not in its folder"
+            return f"{file.uri} is not in its folder"
         if file.size < 0 or not _DIGEST.fullmatch(file.digest):
-            yield f"{file.uri} has no size and SHA-256 digest that can be checked"
+            return f"{file.uri} has no size and SHA-256 digest that can be checked"
+    return None
 
 
 def is_within_skill(uri: str, root: str) -> bool:

@@ -183,18 +183,17 @@ def _encode_body(body: ApiBody, value: Any) -> tuple[str, bytes]:
         if each is not None
     ]
     if body.kind == "form":
-        return body.media_type, "&".join(pair for each, inner in members for pair in _encode_pair(each, inner)).encode()
+        pairs: list[str] = []
+        for member, inner in members:
+            # By default an array repeats its name, and an object is JSON (OpenAPI 3.1, 4.8.15).
+            items = cast("list[Any]", inner) if isinstance(inner, list) else [inner]
+            is_nested = isinstance(inner, dict) or any(isinstance(each, dict | list) for each in items)
+            is_json = is_nested and member.style == "form"
+            pairs += _expand_value(ApiParameter(name=member.name, is_json=True) if is_json else member, inner)
+        return body.media_type, "&".join(pairs).encode()
     boundary = secrets.token_hex(16)
     parts = b"".join(_encode_part(each, inner, boundary) for each, inner in members)
     return f"{body.media_type}; boundary={boundary}", parts + f"--{boundary}--\r\n".encode()
-
-
-def _encode_pair(member: ApiParameter, value: Any) -> list[str]:
-    """Return the pairs of a form. By default an array repeats its name, and an object is JSON (OpenAPI 3.1, 4.8.15)."""
-    inner = cast("list[Any]", value) if isinstance(value, list) else []
-    nested = isinstance(value, dict) or any(isinstance(each, dict | list) for each in inner)
-    is_plain = nested and member.style == "form"
-    return _expand_value(ApiParameter(name=member.name, is_json=True) if is_plain else member, value)
 
 
 def _encode_part(member: ApiParameter, value: Any, boundary: str) -> bytes:

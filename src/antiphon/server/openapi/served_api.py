@@ -176,18 +176,15 @@ class _ServedOperation:
         successes = [answers.get(status) for status in answers.members if str(status).startswith("2")]
         self._answers = [api.document.follow(each, self.place) for each in successes]
         api.document.check([*self._parameters, self._body, *self._answers], self.place)
-        self._base = (api.base or self._find_base(node, item, api.document.root)).rstrip("/")
+        servers = [each for holder in (node, item, api.document.root) for each in holder.get("servers").items]
+        nearest = api.document.follow(servers[0], self.place) if servers else node.get("")
+        gaps = nearest.get("variables")
+        url = re.sub(r"\{([^{}]*)\}", lambda gap: gaps.get(gap[1]).text("default") or gap[0], nearest.text("url"))
+        self._base = (api.base or url).rstrip("/")
         if not _is_address(self._base):
             rest = self._base if re.match(r"(/[\w.-]{1,100})+$", self._base) else ""
             problem = f"{self._base[:200]!r} is no address of a server"
             raise ConfigError(f"{self.place}: {problem}: say base_url='https://...{rest}'")
-
-    def _find_base(self, *holders: Target) -> str:
-        """Return the address of the nearest server, its gaps filled by their defaults."""
-        servers = [server for each in holders for server in each.get("servers").items]
-        nearest = self._api.document.follow(servers[0], self.place) if servers else self._node.get("")
-        variables = nearest.get("variables")
-        return re.sub(r"\{([^{}]*)\}", lambda gap: variables.get(gap[1]).text("default") or gap[0], nearest.text("url"))
 
     @cached_property
     def _input(self) -> tuple[list[ApiParameter], ApiBody | None, dict[str, Any]]:

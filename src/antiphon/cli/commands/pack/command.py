@@ -49,7 +49,15 @@ async def command(folder: Folder = Path()) -> int:
     entry = await _encode_document(_fill_template(templates["entry"], facts), "server-2025-12-11.json")
     out = folder / "dist"
     out.mkdir(exist_ok=True)
-    for name, data in ((f"{project['name']}-{project['version']}.mcpb", _zip_files(packed)), ("server.json", entry)):
+    bundle = io.BytesIO()
+    with zipfile.ZipFile(bundle, "w") as archive:
+        for name, data in packed.items():
+            # Without times, owners and rights, which would differ from machine to machine.
+            listed = zipfile.ZipInfo(name)
+            listed.create_system, listed.external_attr = 3, 0o100644 << 16
+            archive.writestr(listed, data, zipfile.ZIP_DEFLATED, 9)
+    file = f"{project['name']}-{project['version']}.mcpb"
+    for name, data in ((file, bundle.getvalue()), ("server.json", entry)):
         replace_file(out / name, data, mode=0o644)
         print(f"{out / name}: {len(data):,} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}")
     print(f"In the bundle: {', '.join(packed)}")
@@ -166,14 +174,3 @@ async def _check_document(document: dict[str, Any], schema: str, place: str) -> 
         with suppress(LookupError, TypeError):
             said = f": {reduce(getitem, error.mismatch.rule[:-1], cast('Any', rules))['description']}"
         raise ConfigError(f"{place}: {error}{said}") from None
-
-
-def _zip_files(files: Mapping[str, bytes]) -> bytes:
-    """Return an archive without times, owners and rights."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, data in files.items():
-            entry = zipfile.ZipInfo(name)
-            entry.create_system, entry.external_attr = 3, 0o100644 << 16
-            archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
-    return packed.getvalue()

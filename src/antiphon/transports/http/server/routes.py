@@ -137,7 +137,12 @@ async def _send_answer(http: asgi.Http, route: _Route) -> None:
         status, value = cast("tuple[int, Any]", value) if isinstance(value, tuple) else (200, value)
         if status not in range(200, 600):
             raise ValueError(f"a route returns a status from 200 to 599, not {status!r:.50}")
-        kind, content = ("", b"") if callable(value) else _render_value(value, route.media_type)
+        kind, content = route.media_type or "application/octet-stream", value
+        if isinstance(value, str):
+            # Never guessed from the text: what a stranger has sent could then become a page with a script.
+            kind, content = f"{route.media_type or 'text/plain'}; charset=utf-8", value.encode(errors="replace")
+        elif not isinstance(value, bytes) and not callable(value):
+            kind, content = "application/json", encode_value(value)
     except Exception:
         log.exception("the route %s failed", ascii(http.local_path[:128]))
         status, value, kind, content = 500, None, "text/plain; charset=utf-8", b"Internal server error"
@@ -148,16 +153,6 @@ async def _send_answer(http: asgi.Http, route: _Route) -> None:
     headers.append((b"x-content-type-options", b"nosniff"))
     await http.send({"type": "http.response.start", "status": status, "headers": headers})
     await http.send({"type": "http.response.body", "body": b"" if http.method == "HEAD" else content})
-
-
-def _render_value(value: object, media_type: str | None) -> tuple[str, bytes]:
-    """Return the media type and the bytes of what a function returned."""
-    if isinstance(value, str):
-        # Never guessed from the text: what a stranger has sent could then become a page with a script.
-        return f"{media_type or 'text/plain'}; charset=utf-8", value.encode(errors="replace")
-    if isinstance(value, bytes):
-        return media_type or "application/octet-stream", value
-    return "application/json", encode_value(value)
 
 
 def _count_arguments(function: object) -> int | None:
