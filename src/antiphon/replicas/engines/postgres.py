@@ -11,6 +11,7 @@ import contextlib
 import re
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from antiphon.errors import ClusterUnavailable, ConfigError
@@ -38,19 +39,7 @@ INSERT INTO ~revision VALUES (1, $1, $2) ON CONFLICT (id)
 DO UPDATE SET revision = excluded.revision, oldest = excluded.oldest WHERE ~revision.revision < excluded.revision
 """
 
-# Messages need not survive a crash of the database: an "unlogged" table is emptied by one. Who is a replica must: what
-# is published just afterwards would reach nobody.
-_TABLES = """
-SELECT pg_advisory_xact_lock(hashtext('~'));
-CREATE TABLE IF NOT EXISTS ~records (key text PRIMARY KEY, value bytea NOT NULL, until timestamptz NOT NULL);
-CREATE TABLE IF NOT EXISTS ~events (
-    stream text NOT NULL, number bigint NOT NULL, data bytea NOT NULL, until timestamptz NOT NULL,
-    PRIMARY KEY (stream, number));
-CREATE TABLE IF NOT EXISTS ~replicas (replica text PRIMARY KEY, until timestamptz NOT NULL);
-CREATE UNLOGGED TABLE IF NOT EXISTS ~messages (
-    id bigint GENERATED ALWAYS AS IDENTITY, receiver text NOT NULL, sender text NOT NULL, topic text NOT NULL,
-    data bytea NOT NULL, until timestamptz NOT NULL, PRIMARY KEY (receiver, id));
-"""
+_TABLES = Path(__file__).with_name("postgres_tables.sql").read_text("utf-8")
 
 
 _SWEEPS = (
