@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Literal, cast
 
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
 from antiphon.client.answers.answerers import find_ask_method, shape_answer
 from antiphon.client.rounds.loop import PendingRound
@@ -24,7 +24,7 @@ from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams
 
 
-class ClientRequest:
+class ClientRequest(Struct, eq=False):
     """A request between this client and its server.
 
     Args:
@@ -34,15 +34,10 @@ class ClientRequest:
         meta: further members of the ``_meta`` of a tool call; none by default.
     """
 
-    __slots__ = ("meta", "method", "origin", "params")
-
-    def __init__(
-        self, method: str, params: Any, *, origin: Origin | None = None, meta: dict[str, Any] | None = None
-    ) -> None:
-        self.method = method
-        self.params = params
-        self.origin = origin
-        self.meta = meta
+    method: str
+    params: Any
+    origin: Origin | None = None
+    meta: dict[str, Any] | None = None
 
     @property
     def direction(self) -> Literal["sent", "received"]:

@@ -134,12 +134,10 @@ def find_effective_policy(config: Config, *identities: str) -> Policy:
 def _describe_rule(rule: Rule) -> str:
     conditions: dict[str, object] = msgspec.structs.asdict(rule)
     effect = conditions.pop("effect")
-    said = [f"{name} {_describe_value(value)}" for name, value in conditions.items() if value is not None]
+    words = {True: "yes", False: "no"}
+    shown = {name: words[value] if isinstance(value, bool) else value for name, value in conditions.items()}
+    said = [f"{name} {value}" for name, value in shown.items() if value is not None]
     return f"{effect}: {', '.join(said)}"
-
-
-def _describe_value(value: object) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def _print_policy(config: Config, policy: Policy, servers: dict[str, ServerSettings], *, as_json: bool) -> None:

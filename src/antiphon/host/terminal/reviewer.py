@@ -128,7 +128,10 @@ class TerminalReviewer:
             shown = await asyncio.to_thread(show_item, item, kind) if _is_long(item) else show_item(item, kind)
             talk = Talk(console, item, shown, self._words, editor=self._editor, opener=self._opener)
             while True:
-                made = await talk.decision() or _make_refusal(item)
+                made = await talk.decision()
+                if made is None:
+                    # A person who left allows nothing.
+                    made = ElicitResult(action="cancel") if isinstance(item, review.ElicitItem) else review.Deny()
                 seconds = self._undo if item.expires_in is None else min(self._undo, item.expires_in / 4)
                 if review.is_refusal(made) or isinstance(made, review.Regenerate):
                     return _add_undone(undone, made)
@@ -437,11 +440,6 @@ class Talk:
 def _get_decision(made: AnyDecision | review.Filled) -> review.Decision:
     # Only elicitations are answered with the other type.
     return review.Deny() if isinstance(made, ElicitResult | review.Filled) else made
-
-
-def _make_refusal(item: AnyItem) -> AnyDecision:
-    """Return the decision for a person who left: nothing is allowed."""
-    return ElicitResult(action="cancel") if isinstance(item, review.ElicitItem) else review.Deny()
 
 
 def _add_undone(undone: Sequence[str], made: AnyDecision) -> AnyDecision | review.Filled:

@@ -34,7 +34,7 @@ class Shared:
 
     def __init__(self) -> None:
         self.members: dict[str, MemoryCluster] = {}
-        self.records = MemoryStateStore(limit=MAX_KEPT, clock=_read_clock)
+        self.records = MemoryStateStore(limit=MAX_KEPT, clock=lambda: asyncio.get_running_loop().time())
         self.events: OrderedDict[str, OrderedDict[int, bytes]] = OrderedDict()
         self.event_bytes = 0
         self.is_gone = False
@@ -150,10 +150,6 @@ class MemoryCluster(ClusterMember):
         if self._shared.is_gone:
             raise ClusterUnavailable("The replicas of this server cannot reach each other")
         return self._shared
-
-
-def _read_clock() -> float:
-    return asyncio.get_running_loop().time()
 
 
 _HEAD = 4

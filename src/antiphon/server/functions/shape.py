@@ -477,7 +477,9 @@ def simplify_schema(schema: Schema) -> Schema:
             members, around = {**definitions[name], **beside}, (*around, name)
         members = _with_type(members)
         # A discriminator names definitions, and repeats what the choices say of themselves.
-        return {key: inline(value, around) for key, value in members.items() if not _is_discriminator(key, value)}
+        named: object = members.get("discriminator")
+        left = {"discriminator"} if isinstance(named, dict) and "propertyName" in named else set[str]()
+        return {key: inline(value, around) for key, value in members.items() if key not in left}
 
     whole = inline({key: value for key, value in schema.items() if key != "$defs"}, ())
     return {**whole, "$defs": definitions} if has_rest else whole
@@ -490,10 +492,6 @@ def _with_type(members: Schema) -> Schema:
     kinds = {value.__class__ for value in cast("list[Any]", choices)}
     name = _TYPES.get(kinds.pop()) if len(kinds) == 1 else None
     return members if name is None else {"type": name, **members}
-
-
-def _is_discriminator(key: str, value: Any) -> bool:
-    return key == "discriminator" and isinstance(value, dict) and "propertyName" in value
 
 
 class _Wrapped(msgspec.Struct):

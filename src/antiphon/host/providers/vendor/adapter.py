@@ -21,7 +21,6 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model as TheirModel
 from pydantic_ai.models import get_user_agent, infer_model
 from pydantic_ai.profiles.openai import OpenAIModelProfile
-from pydantic_ai.providers import Provider as TheirProvider
 from pydantic_ai.providers import infer_provider_class
 
 from antiphon.errors import ConfigError
@@ -127,15 +126,12 @@ def _make_google(model: Model, key: str | None, client: httpx2.AsyncClient) -> T
 
 def _make_other(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
     """Make a model of a vendor that pydantic-ai knows and that needs only a key."""
-    return infer_model(f"{model.provider}:{model.model}", lambda name: _other_service(name, model, key, client))
-
-
-def _other_service(name: str, model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirProvider[Any]:
-    # The arguments of providers differ; one that takes neither key nor client raises a ``TypeError``, which is
-    # reported.
-    made = cast("Callable[..., TheirProvider[Any]]", infer_provider_class(name))
     address = {"base_url": model.base_url} if model.base_url is not None else {}
-    return made(api_key=key, http_client=client, **address)
+    # The arguments of providers differ; one that takes neither key nor client raises ``TypeError``, which is reported.
+    return infer_model(
+        f"{model.provider}:{model.model}",
+        lambda name: cast("Any", infer_provider_class(name))(api_key=key, http_client=client, **address),
+    )
 
 
 def _close_google(theirs: Any) -> None:
