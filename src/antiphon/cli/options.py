@@ -22,6 +22,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
 from msgspec import Struct, structs
 
@@ -205,52 +206,24 @@ def complete_server(context: click.Context, _parameter: click.Parameter, incompl
     return [*map(CompletionItem, fitting)] or [CompletionItem(incomplete, type="file")]
 
 
-TargetText = Annotated[
-    str,
-    "TARGET: A URL, a command line in quotes, a .py file (or FILE.py:NAME), or the name of a server in a "
-    "configuration file.",
-    complete_server,
-]
-Config = Annotated[
-    Path | None,
-    "--config FILE: Look up server names only in this file (mcpServers format). A file whose name ends in .toml "
-    "is read as the configuration instead, and no other one is.",
-]
-Provider = Annotated[
-    str | None,
-    "--provider NAME: Who answers when the server asks for a completion: echo (repeats the question; needs no "
-    "key), manual (you type the answer), or a vendor such as openai. Default: the configured models.",
-]
-ModelName = Annotated[
-    str | None,
-    "--model NAME: The model that answers: its name in antiphon.toml or, with --provider, the vendor's name for it.",
-]
-Review = Annotated[
-    ReviewAt | None,
-    "--review terminal|page|queue: Where you are asked: at this terminal, on a page in the browser, or by "
-    "antiphon review, for which questions wait in the store.",
-]
-StorePlace = Annotated[
-    str | None, "--store URL|PATH: The store: a file, or postgresql://... By default the configured one."
-]
-ConfigFile = Annotated[Path | None, "--config FILE.toml: Read this configuration file only."]
-RevisionName = Annotated[str, f'--revision NAME: Protocol revision: "auto", or one of {_NAMES}.']
-Json = Annotated[bool, "--json: Print the result as JSON, one object on each line."]
-For = Annotated[
-    str | None,
-    "--for PRINCIPAL: Use the logins that antiphon gateway --http keeps for one of its clients: the client's "
-    "issuer and subject, as the gateway's message names them.",
-]
-Messages = Annotated[bool, "--messages/--no-messages: Print every message that is sent or received."]
-ModelApi = Annotated[
-    bool,
-    "--model-api: For a server that calls a vendor's model itself: give it an address on this machine and a token"
-    " in place of the key, so that those calls are decided here as well.",
-]
-Yes = Annotated[bool, "--yes: Approve what the server asks without asking you."]
-By = Annotated[str | None, "--by NAME: Name of the person who decides, for the audit. Default: your user name."]
-Port = Annotated[int, "--port N: Port of the page; 0 is any that is free.", click.IntRange(0, 65535)]
-Browse = Annotated[bool, "--open/--no-open: Open a browser, where there is one."]
+_TEXTS = msgspec.toml.decode(Path(__file__).with_name("shared_options.toml").read_bytes(), type=dict[str, str])
+"""How parameters that several commands share are typed, and their help."""
+TargetText = Annotated[str, _TEXTS["target_text"], complete_server]
+Config = Annotated[Path | None, _TEXTS["config"]]
+Provider = Annotated[str | None, _TEXTS["provider"]]
+ModelName = Annotated[str | None, _TEXTS["model_name"]]
+Review = Annotated[ReviewAt | None, _TEXTS["review"]]
+StorePlace = Annotated[str | None, _TEXTS["store_place"]]
+ConfigFile = Annotated[Path | None, _TEXTS["config_file"]]
+RevisionName = Annotated[str, _TEXTS["revision_name"].format(names=_NAMES)]
+Json = Annotated[bool, _TEXTS["json"]]
+For = Annotated[str | None, _TEXTS["for"]]
+Messages = Annotated[bool, _TEXTS["messages"]]
+ModelApi = Annotated[bool, _TEXTS["model_api"]]
+Yes = Annotated[bool, _TEXTS["yes"]]
+By = Annotated[str | None, _TEXTS["by"]]
+Port = Annotated[int, _TEXTS["port"], click.IntRange(0, 65535)]
+Browse = Annotated[bool, _TEXTS["browse"]]
 
 
 class Reach(Struct, frozen=True, kw_only=True):
