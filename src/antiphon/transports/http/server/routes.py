@@ -137,17 +137,18 @@ async def _send_answer(http: asgi.Http, route: _Route) -> None:
         status, value = cast("tuple[int, Any]", value) if isinstance(value, tuple) else (200, value)
         if status not in range(200, 600):
             raise ValueError(f"a route returns a status from 200 to 599, not {status!r:.50}")
+        given: object = value
         kind, content = route.media_type or "application/octet-stream", value
-        if isinstance(value, str):
+        if isinstance(given, str):
             # Never guessed from the text: what a stranger has sent could then become a page with a script.
-            kind, content = f"{route.media_type or 'text/plain'}; charset=utf-8", value.encode(errors="replace")
-        elif not isinstance(value, bytes) and not callable(value):
-            kind, content = "application/json", encode_value(value)
+            kind, content = f"{route.media_type or 'text/plain'}; charset=utf-8", given.encode(errors="replace")
+        elif not isinstance(given, bytes) and not callable(given):
+            kind, content = "application/json", encode_value(given)
     except Exception:
         log.exception("the route %s failed", ascii(http.local_path[:128]))
         status, value, kind, content = 500, None, "text/plain; charset=utf-8", b"Internal server error"
     if callable(value):
-        await value(http.scope, http.receive, http.send)
+        await cast("Any", value)(http.scope, http.receive, http.send)
         return
     headers = [(b"content-type", kind.encode()), (b"content-length", b"%d" % len(content))]
     headers.append((b"x-content-type-options", b"nosniff"))
