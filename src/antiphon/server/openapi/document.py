@@ -30,7 +30,7 @@ from antiphon.machine.files import open_file
 from antiphon.machine.front_matter import read_yaml
 from antiphon.machine.public_names import describe_install
 from antiphon.wire.envelope import encode_value
-from antiphon.wire.tools import SUBSCHEMAS
+from antiphon.wire.tools import SUBSCHEMAS, ToolAnnotations
 
 References = Mapping[str, Any] | Callable[[str], Any]
 """Other documents by their URI, or a function that returns the document of a URI."""
@@ -47,6 +47,20 @@ _MAX_DOCUMENTS = 100
 """Most documents that one refers to."""
 _MAX_HOPS = 20
 """Most references in a row."""
+
+
+class _Tables(Struct):
+    """Tables, which their file explains."""
+
+    kept: frozenset[str]
+    own_headers: frozenset[str]
+    charsets: frozenset[str]
+    styles: dict[str, tuple[str, ...]]
+    written: dict[str, str]
+    hints: dict[str, ToolAnnotations]
+
+
+TABLES = msgspec.toml.decode(Path(__file__).with_name("tables.toml").read_bytes(), type=_Tables)
 
 # The values of these keywords are data, in which "$ref" means nothing, or are not used here.
 _UNUSED = frozenset({"example", "examples", "default", "enum", "const", "links", "callbacks"})
@@ -233,12 +247,6 @@ _MAX_BYTES: Mapping[str, int] = {"enum": 30_000, "required": 30_000}
 _OUTDATED = frozenset({"$defs", "definitions", "dependencies", "additionalItems"})
 _INNER = {name: kind for name, kind in SUBSCHEMAS.items() if name not in _OUTDATED}
 """Keywords whose values are schemas, and kept."""
-_KEPT = re.compile(
-    "type|title|description|format|default|const|enum|examples|required|deprecated|maximum|minimum|exclusiveM..imum|"
-    "multipleOf|pattern|uniqueItems|(max|min)(Length|Items|Properties|Contains)|content(Encoding|MediaType)|"
-    "(read|write)Only"
-)
-"""Keywords whose values are no schemas."""
 
 
 class Definition(Struct, eq=False):
@@ -284,7 +292,7 @@ class SchemaConverter:
                 made["$ref"] = self._refer(value, target, uses)
             elif name == "description" and isinstance(value, str):
                 made[name] = target.text(name, 2_000)
-            elif _KEPT.fullmatch(name) and _is_small(name, value):
+            elif name in TABLES.kept and _is_small(name, value):
                 # A mapping that others have read may hold dates, and text that is not Unicode.
                 made[name] = msgspec.json.decode(encode_value(value))
                 self._left -= count_members(value, _MAX_MEMBERS) - 1
@@ -388,7 +396,7 @@ def _is_small(name: str, value: Any) -> bool:
 
 def _drop_invalid(made: dict[str, Any]) -> None:
     """Leave out the keywords whose values are of a wrong type."""
-    own = {name: value for name, value in made.items() if _KEPT.fullmatch(name)}
+    own = {name: value for name, value in made.items() if name in TABLES.kept}
     for name, value in () if jsonschema_rs.meta.is_valid(own) else own.items():
         if not jsonschema_rs.meta.is_valid({name: value}):
             del made[name]

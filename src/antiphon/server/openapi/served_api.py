@@ -29,11 +29,11 @@ from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.results import ResultConverter
 from antiphon.server.functions.signature import REQUIRED, Parameter, Signature
 from antiphon.server.openapi.api_requests import ApiAnswer, ApiBody, ApiParameter, build_request, make_sender
-from antiphon.server.openapi.document import ApiDocument, Definition, References, SchemaConverter, Target
+from antiphon.server.openapi.document import TABLES, ApiDocument, Definition, References, SchemaConverter, Target
 from antiphon.wire import resources as wire
 from antiphon.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceContents, TextContent
 from antiphon.wire.envelope import too_deep
-from antiphon.wire.tools import CallToolResult, Tool, ToolAnnotations, fail_tool
+from antiphon.wire.tools import CallToolResult, Tool, fail_tool
 
 _MAX_NAME = 64
 """Longest name of a tool or an argument: what the vendors of models take."""
@@ -44,41 +44,14 @@ _MAX_PARAMETERS = 500
 _MAX_ERROR = 4_000
 """Most characters of the body of an error that a model is told."""
 
-# HTTP's own headers are not for a model (OpenAPI 3.1, 4.8.12.1 names the first three).
-_HEADERS = re.compile(
-    "accept(-encoding)?|content-(type|length)|authorization|host|transfer-encoding|connection|cookie|upgrade|te|trailer|"
-    "expect|proxy-(authorization|connection)|keep-alive",
-    re.IGNORECASE,
-)
-_STYLES: Mapping[str, tuple[str, ...]] = {
-    "path": ("simple", "label", "matrix"),
-    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
-    "header": ("simple",),
-    "cookie": ("form",),
-}
-"""The styles of each place, the default first."""
 _KINDS = ("json", "form", "multipart", "text", "bytes")
 """How bodies are written, the best first."""
-_WRITTEN = {"json": "application/json", "text": "text/plain", "bytes": "application/octet-stream"}
-"""What is sent for a range of media types, such as ``image/*``."""
 _MAX_NESTING = 100
 """Deepest nesting of a structured answer; a whole message has at most ``envelope.MAX_DEPTH``."""
-_CHARSET = re.compile(
-    r"charset=.?(iso-8859-(?:15?|2)|windows-125[0-8]|utf-16|gbk|gb18030|big5|shift_jis|euc-(?:jp|kr))\b"
-)
-"""Encodings of text that are in use, beside UTF-8; others that Python knows take a hostile text very long."""
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9*!#$&^_.+-]{1,100}/[A-Za-z0-9*!#$&^_.+-]{1,100}(;[ A-Za-z0-9=._-]{1,100})?")
 _TYPES: Mapping[str, type] = {"integer": int, "number": float, "boolean": bool}
 """Types of the gaps in a template, whose values are text at first."""
-_READS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
-_HINTS: Mapping[str, ToolAnnotations] = {
-    **dict.fromkeys(("GET", "HEAD", "OPTIONS", "TRACE"), _READS),
-    **dict.fromkeys(("POST", "PATCH"), ToolAnnotations(read_only_hint=False, open_world_hint=True)),
-    "PUT": ToolAnnotations(read_only_hint=False, idempotent_hint=True, open_world_hint=True),
-    "DELETE": ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True),
-}
-"""What each method promises (RFC 9110, 9.2)."""
 
 
 class ApiOperation(Struct, frozen=True, kw_only=True):
@@ -213,9 +186,9 @@ class _ServedOperation:
         listed: dict[tuple[str, str], Target] = {}
         for target in self._parameters:
             place, name = target.text("in"), target.text("name")
-            if place not in _STYLES or not name or (place, name.lower()) in self._api.keys:
+            if place not in TABLES.styles or not name or (place, name.lower()) in self._api.keys:
                 continue
-            if place != "header" or (_TOKEN.fullmatch(name) and not _HEADERS.fullmatch(name)):
+            if place != "header" or (_TOKEN.fullmatch(name) and name.lower() not in TABLES.own_headers):
                 listed[place, name] = target
         for name in dict.fromkeys(re.findall(r"\{([^{}]*)\}", self._facts.path)):
             # Without its parameter a gap would stay empty, and the path be another one.
@@ -244,7 +217,7 @@ class _ServedOperation:
         properties["body"] = schema
         members = self._look_at(media.get("schema")).get("properties" if kind in ("form", "multipart") else "")
         return ApiBody(
-            media_type=_WRITTEN.get(kind, chosen) if "*" in chosen else chosen,
+            media_type=TABLES.written.get(kind, chosen) if "*" in chosen else chosen,
             kind=kind,
             members={name: self._read_member(name, members, media.get("encoding")) for name in members.members},
         )
@@ -330,7 +303,7 @@ class _ServedOperation:
 
         def define() -> Tool:
             schemas = {"input_schema": self._input[2], "output_schema": self._output[0]}
-            return Tool(name=name, annotations=_HINTS[self._facts.method], **schemas, **self._describe())
+            return Tool(name=name, annotations=TABLES.hints[self._facts.method], **schemas, **self._describe())
 
         return ServedTool(
             name=name,
@@ -450,7 +423,7 @@ def _add_digest(name: str, text: str) -> str:
 
 def _read_parameter(target: Target, taken: Collection[str]) -> ApiParameter:
     """Read a Parameter Object; its argument gets a name that vendors of models take, and no other argument has."""
-    name, place, styles = target.text("name"), target.text("in"), _STYLES[target.text("in")]
+    name, place, styles = target.text("name"), target.text("in"), TABLES.styles[target.text("in")]
     argument = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:_MAX_NAME] or place
     if argument in taken or argument == "body":
         argument = f"{argument[: _MAX_NAME - 8]}_{place}"
@@ -501,8 +474,9 @@ def _is_binary(kind: str) -> bool:
 
 
 def _decode(answer: ApiAnswer) -> str:
-    charset = _CHARSET.search(answer.headers.get("content-type", "")[:300].lower())
-    return answer.body.decode(charset[1] if charset else "utf-8", errors="replace")
+    named = re.search(r"charset=\W?([\w-]+)", answer.headers.get("content-type", "")[:300].lower())
+    charset = named[1] if named is not None and named[1] in TABLES.charsets else "utf-8"
+    return answer.body.decode(charset, errors="replace")
 
 
 def _make_plain_result(answer: ApiAnswer, kind: str, uri: str) -> CallToolResult:
