@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, cast
+from typing import Any, Generic, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -12,18 +12,10 @@ from msgspec import Struct
 from antiphon.errors import ConfigError, RemoteProtocolError, TooCostly
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.machine.other_frameworks import explain_other_names
+from antiphon.server.asks.sample import T
 from antiphon.server.calls.call import HandlerCall
 from antiphon.server.functions.shape import Shape
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    T = TypeVar("T", default=Any)
-else:
-    from typing import TypeVar
-
-    T = TypeVar("T")
 
 
 @explain_other_names
