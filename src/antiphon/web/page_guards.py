@@ -345,9 +345,8 @@ class PageAccess:
         settings: SignIn | None = None,
         linked: str | None = None,
         clock: Callable[[], float] = time.time,
-        random: Callable[[], str] = lambda: token_urlsafe(32),
     ) -> None:
-        """Prepare an empty table. ``page`` is its name in the store. ``random`` makes secrets of 256 bits.
+        """Prepare an empty table. ``page`` is its name in the store.
 
         With ``settings`` only people who have signed in get sessions; these end with this process. ``linked``: the
         address to which links of notices lead; their sessions end with this process, too.
@@ -366,7 +365,6 @@ class PageAccess:
         self._store = store
         self._page = page
         self.clock = clock
-        self._random = random
         self._tokens: dict[str, Callable[[], object] | None] = {}
         self._sessions: dict[str, tuple[int, float]] = {}
         """The number of each session and when it ends, by the digest of the secret that only its browser has."""
@@ -382,7 +380,7 @@ class PageAccess:
 
     def issue(self, used: Callable[[], object] | None = None) -> str:
         """Make a token that opens the page once; ``used`` is called then."""
-        token = self._random()
+        token = token_urlsafe(32)
         self._tokens[_compute_digest(token)] = used
         while len(self._tokens) > MAX_TOKENS:
             del self._tokens[next(iter(self._tokens))]
@@ -434,7 +432,7 @@ class PageAccess:
         if id is None:
             return None
         self._count += 1
-        session = BrowserSession(number=self._count, secret=self._random(), only=id)
+        session = BrowserSession(number=self._count, secret=token_urlsafe(32), only=id)
         self._linked[_compute_digest(session.secret)] = session, self.clock() + LINK_SESSION_AGE
         while len(self._linked) > MAX_SESSIONS:
             del self._linked[next(iter(self._linked))]
@@ -454,7 +452,7 @@ class PageAccess:
         self._sessions.pop(digest, None)
 
     def _make_session(self) -> tuple[str, str]:
-        secret = self._random()
+        secret = token_urlsafe(32)
         self._count += 1
         digest = _compute_digest(secret)
         self._sessions[digest] = self._count, self.clock() + SESSION_AGE

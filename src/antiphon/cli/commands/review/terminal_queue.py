@@ -86,14 +86,11 @@ async def decide_in_terminal(
 class ReviewQueue:
     """The conversation with a person who decides what waits in a store."""
 
-    def __init__(
-        self, store: Store, console: Console, words: summary.Texts, *, by: str, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, store: Store, console: Console, words: summary.Texts, *, by: str) -> None:
         self._store = store
         self._console = console
         self._words = words
         self._by = by
-        self._clock = clock
         self.undo_seconds = UNDO
         """Seconds in which a permission can be taken back."""
         self.names: dict[str, str] = {}
@@ -112,7 +109,7 @@ class ReviewQueue:
 
     async def run(self) -> None:
         """List and decide until the person leaves."""
-        self._queue = Queue(self._store, clock=self._clock, undo=self.undo_seconds)
+        self._queue = Queue(self._store, undo=self.undo_seconds)
         watching = asyncio.create_task(self._watch())
         try:
             while (typed := await self._pick()) is not None:
@@ -157,7 +154,7 @@ class ReviewQueue:
         waiting = len(self._pending)
         yield layout.title(words("queue.waiting", n=waiting) if waiting else words("queue.empty"))
         room = max(4, self._console.tty.rows - _FEET)
-        for shown, rows in enumerate(draw_list(self._pending, layout, self._clock(), words)):
+        for shown, rows in enumerate(draw_list(self._pending, layout, time.time(), words)):
             if shown and len(rows) > room:
                 yield from layout.remark(words("queue.more", n=waiting - shown))
                 break
@@ -174,7 +171,7 @@ class ReviewQueue:
         question = found[0]
         if question.item is None:
             return
-        item = msgspec.structs.replace(question.item, expires_in=time_left(question, self._clock()))
+        item = msgspec.structs.replace(question.item, expires_in=time_left(question, time.time()))
         shown = await asyncio.to_thread(show_item, item, question.kind)
         talk = Talk(self._console, item, shown, self._words, editor=None, opener=open_in_browser)
         over, made = await _run_until(talk.decision(), self._wait_for_end(question.id))
