@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from antiphon.errors import ConfigError, TooCostly
-from antiphon.json_schema.validator import MAX_DEPTH, MAX_NODES, MismatchError, SchemaValidator
+from antiphon.json_schema.validator import MAX_DEPTH, MAX_NODES, MismatchError, SchemaValidator, is_same_json
 from antiphon.machine.side_process import pool
 
 
@@ -184,3 +184,23 @@ def test_the_validator_loads_only_when_it_is_needed():
     program = "import sys, antiphon.json_schema.validator; print('jsonschema_rs' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        (0, False, False),
+        ("1", 1, False),
+        (None, {}, False),
+        ([1, 2], [1, 2], True),
+        ([1, 2], [2, 1], False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ({"a": [True]}, {"a": [1]}, False),
+        ({"a": None}, {}, False),
+    ],
+)
+def test_json_is_compared_by_value(one, other, same):
+    """As JavaScript has it: one kind of numbers, and no order of members."""
+    assert is_same_json(one, other) is same

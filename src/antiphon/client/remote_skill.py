@@ -11,6 +11,7 @@ from typing import Any, Literal
 from urllib.parse import quote, unquote
 
 from antiphon.errors import SkillInvalid, TooCostly
+from antiphon.json_schema.validator import is_same_json
 from antiphon.machine.front_matter import read_untrusted_front_matter
 from antiphon.wire import skills
 from antiphon.wire.resources import ReadResourceResult
@@ -127,7 +128,7 @@ class RemoteSkill:
                 problem = "its SHA-256 digest is not that of its entry"
         if problem is None and uri == self.uri:
             try:
-                is_same = skills.is_same_json(await read_untrusted_front_matter(data), self.entry.frontmatter)
+                is_same = is_same_json(await read_untrusted_front_matter(data), self.entry.frontmatter)
                 problem = None if is_same else "its front matter is not that of the entry"
             except (ValueError, TooCostly) as error:
                 problem = str(error)

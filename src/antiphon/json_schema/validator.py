@@ -375,3 +375,14 @@ def _refuse_remote(node: dict[str, Any], place: str) -> None:
         # Not a fragment or a name that an ``$id`` in the schema may resolve.
         if isinstance(target, str) and target.lower().startswith(("http:", "https:", "file:", "ftp:")):
             raise ConfigError(f"{place}: {keyword} {target!r} leaves the schema; put the definition under $defs")
+
+
+def is_same_json(one: object, other: object) -> bool:
+    """Return whether two values are the same JSON: 1 is 1.0, as in JavaScript, but not true.
+
+    Raises ``ValueError`` if they nest deeper than 255.
+    """
+    import jsonschema_rs
+
+    # As "const" compares.
+    return jsonschema_rs.is_valid({"const": one}, other)

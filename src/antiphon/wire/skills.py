@@ -138,13 +138,3 @@ def is_within_skill(uri: str, root: str) -> bool:
     """Return whether a URI is that of a file below a folder, by its text alone: no part of it leads elsewhere."""
     parts = uri.removeprefix(f"{root}/").split("/")
     return uri.startswith(f"{root}/") and not {"", ".", ".."}.intersection(parts)
-
-
-def is_same_json(one: object, other: object) -> bool:
-    """Return whether two values are the same JSON: 1 is 1.0, as in JavaScript, but not true.
-
-    Raises ``ValueError`` if they nest deeper than 255.
-    """
-    import jsonschema_rs
-
-    return jsonschema_rs.is_valid({"const": one}, other)
