@@ -49,7 +49,7 @@ _MAX_HOPS = 20
 """Most references in a row."""
 
 
-class _Tables(Struct):
+class _OpenApiTables(Struct):
     """Tables, which their file explains."""
 
     kept: frozenset[str]
@@ -60,7 +60,7 @@ class _Tables(Struct):
     hints: dict[str, ToolAnnotations]
 
 
-TABLES = msgspec.toml.decode(Path(__file__).with_name("tables.toml").read_bytes(), type=_Tables)
+TABLES = msgspec.toml.decode(Path(__file__).with_name("tables.toml").read_bytes(), type=_OpenApiTables)
 
 # The values of these keywords are data, in which "$ref" means nothing, or are not used here.
 _UNUSED = frozenset({"example", "examples", "default", "enum", "const", "links", "callbacks"})
