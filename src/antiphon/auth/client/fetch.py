@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
-from msgspec import Struct
 from yarl import URL
 
 from antiphon.auth.boundary import (
@@ -48,14 +47,17 @@ class TooLarge(Unauthorized):
     """A response is larger than any that a sign-in needs."""
 
 
-class Fetch(Struct, eq=False):
+class Fetch:
     """The HTTP requests of one sign-in; made by ``open_fetch``."""
 
-    _boundary: Boundary
-    _bounded: ClientSession
-    _free: ClientSession
-    _proxy: str | None
-    _named: frozenset[str]
+    def __init__(
+        self, boundary: Boundary, bounded: ClientSession, free: ClientSession, proxy: str | None, named: frozenset[str]
+    ) -> None:
+        self._boundary = boundary
+        self._bounded = bounded
+        self._free = free
+        self._proxy = proxy
+        self._named = named
 
     async def document(self, url: URL) -> bytes | None:
         """Fetch a public document; ``None`` if there is none. Raises ``TooLarge`` or ``Unreachable``."""
