@@ -124,11 +124,23 @@ def make_unusable_failure(place: str, problem: str) -> Failure:
     return Failure(400, "invalid_request", f"{place}: {problem}", place)
 
 
-def read_text(value: object, place: str) -> str:
-    """Return a text."""
-    if not isinstance(value, str):
-        raise make_unusable_failure(place, "must be a string")
-    return value
+def _make_reader(kinds: tuple[type, ...], words: str) -> Callable[[object, str], Any]:
+    """Make a function that returns a value of these types, and refuses any other by its place."""
+
+    def read(value: object, place: str) -> Any:
+        # Exactly these types: a truth value is no number.
+        if type(value) not in kinds:
+            raise make_unusable_failure(place, f"must be {words}")
+        return value
+
+    return read
+
+
+read_text: Callable[[object, str], str] = _make_reader((str,), "a string")
+read_number: Callable[[object, str], float] = _make_reader((int, float), "a number")
+read_boolean: Callable[[object, str], bool] = _make_reader((bool,), "true or false")
+read_items: Callable[[object, str], list[Any]] = _make_reader((list,), "an array")
+read_members: Callable[[object, str], Mapping[str, Any]] = _make_reader((dict,), "an object")
 
 
 def optional_text(value: object, place: str) -> str | None:
@@ -136,39 +148,11 @@ def optional_text(value: object, place: str) -> str | None:
     return None if value is None else read_text(value, place)
 
 
-def read_whole_number(value: object, place: str, *, least: int = 1) -> int:
-    """Return a whole number."""
-    if type(value) is not int or value < least:
-        raise make_unusable_failure(place, f"must be an integer of at least {least}")
+def read_whole_number(value: object, place: str) -> int:
+    """Return a whole number of at least 1."""
+    if type(value) is not int or value < 1:
+        raise make_unusable_failure(place, "must be an integer of at least 1")
     return value
-
-
-def read_number(value: object, place: str) -> float:
-    """Return a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise make_unusable_failure(place, "must be a number")
-    return value
-
-
-def read_boolean(value: object, place: str) -> bool:
-    """Return a truth value."""
-    if not isinstance(value, bool):
-        raise make_unusable_failure(place, "must be true or false")
-    return value
-
-
-def read_items(value: object, place: str) -> list[Any]:
-    """Return an array."""
-    if not isinstance(value, list):
-        raise make_unusable_failure(place, "must be an array")
-    return cast("list[Any]", value)
-
-
-def read_members(value: object, place: str) -> Mapping[str, Any]:
-    """Return an object."""
-    if not isinstance(value, dict):
-        raise make_unusable_failure(place, "must be an object")
-    return cast("dict[str, Any]", value)
 
 
 def read_objects(value: object, place: str) -> Iterator[tuple[Mapping[str, Any], str]]:

@@ -46,11 +46,10 @@ class _Route(Struct, frozen=True):
     media_type: str | None
 
 
-class Routes:
+class Routes(Struct, eq=False):
     """The routes of one server, by path; a path that ends in a slash stands for all below it."""
 
-    def __init__(self) -> None:
-        self._routes: dict[str, _Route] = {}
+    _routes: dict[str, _Route] = {}
 
     def add(
         self, path: str, function: Callable[..., Any], methods: Collection[str] | None, media_type: str | None = None
