@@ -17,6 +17,7 @@ from antiphon.errors import ConfigError
 from antiphon.transports.stdio import client as stdio_client
 from antiphon.transports.stdio.client import StdioClientChannel
 from antiphon.transports.stdio.reaper import GUARDIAN
+from tests.support.network import until
 
 ECHO = "for line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
 
@@ -188,8 +189,7 @@ async def test_what_a_child_leaves_behind_is_found_and_ended(where: str):
         await channel.receive()
         shorten_after_exit(channel._child)
         # The mark of one that has just been started may not be readable yet.
-        while len(channel.list_processes()) != 2:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(channel.list_processes()) == 2)
         assert await channel.close_and_look() == ["sleep 600"]
         assert channel.list_processes() == []
     assert channel.returncode == 0
@@ -392,6 +392,7 @@ def test_our_own_death_ends_the_child(fifo):
 import asyncio, os, sys
 from antiphon.transports.stdio.client import StdioClientChannel
 from antiphon.transports.stdio.reaper import GUARDIAN
+from tests.support.network import until
 async def main():
     channel = await StdioClientChannel.spawn([sys.executable, "-ISc", {child!r}, {fifo!r}])
     await channel.receive()
