@@ -18,7 +18,7 @@ from antiphon.host import Answer, Deny, EditCall, Host, Policy, Queue, Rule, Scr
 from antiphon.host.review.question import Outcome, Question
 from antiphon.host.store import Change, MemoryStore, Store, open_store
 from antiphon.host.store.base import ReviewRow
-from antiphon.wire.tools import CallToolRequestParams
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 from tests.host.asks import approve
 from tests.host.store.stores import Clock
 
@@ -217,6 +217,21 @@ async def test_the_same_call_joins_one_that_waits(desk: Desk) -> None:
     assert patient.ran == ["P-1"]
     assert {result.content[0].text for result in results} == {"ordered P-1"}
     assert len(await desk.queue.history()) == 1
+
+
+async def test_the_same_call_with_another_token_of_progress_is_the_same_call(desk: Desk) -> None:
+    """Claude Code gives each request a token of its own: its call joins, runs as edited, and is told again."""
+    async with Client(desk.server, revision=OLDER) as client:
+
+        async def call() -> CallToolResult:
+            return await client.call_tool("shop__order", {"sku": "P-1"}, progress=lambda *_: None)
+
+        left, again = await call(), await call()
+        assert left.meta["antiphon/pendingCall"] == again.meta["antiphon/pendingCall"]
+        await desk.decide(edit)
+        assert "ordered P-2" in (await call()).text
+        assert "told again" in (await call()).text
+        assert desk.ran == ["P-2"]
 
 
 async def test_a_denial_after_the_caller_has_gone_is_told_and_told_again(desk: Desk) -> None:

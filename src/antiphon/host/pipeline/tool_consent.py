@@ -163,7 +163,8 @@ async def confirm_tool(desk: Desk, params: CallToolRequestParams, origin: Origin
         Rejected: a person, the policy, a limit or the lack of a person refused; ``data.reason`` is a ``case.Reason``.
         InternalError: the reviewer or the store failed; the reason is not sent to the server.
     """
-    case = Case(desk, origin, TOOL)
+    # Each time a caller asks again, its ``_meta`` has another token of progress.
+    case, params = Case(desk, origin, TOOL), structs.replace(params, meta=None)
     if not (desk.policy.rules and desk.policy.has_conditions) and desk.policy.default != "flow":
         return await conclude_ask(case, _run_consent(case, params))
     case.situation, made = desk.passed.situation(origin), False
@@ -321,8 +322,7 @@ def _keep_definition(case: Case, shown: _DefinitionPair, by: str | None = None) 
 async def _use_grant(case: Case, params: CallToolRequestParams) -> bool:
     """Use a permission that was given before, if there is one."""
     for given in await case.desk.grants.covering(params, case.origin):
-        drafts = (case.draft("grant", grant=given.id),)
-        if await case.save(Change(use=given.id, records=drafts)) is None:
+        if await case.save(Change(use=given.id, records=(case.draft("grant", grant=given.id),))) is None:
             return True
     return False
 
