@@ -74,7 +74,7 @@ class Home:
         }
 
     @asynccontextmanager
-    async def started(self, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def started(self, *words: str, within: float = PATIENCE) -> AsyncIterator[asyncio.subprocess.Process]:
         """Start a program, whose output is read by the caller; its process group ends with the block."""
         process = await asyncio.create_subprocess_exec(
             *words,
@@ -86,7 +86,7 @@ class Home:
             start_new_session=True,
         )
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(within):
                 yield process
         finally:
             if process.returncode is None:
@@ -143,6 +143,8 @@ def _gemini(entries: Entries, _url: str) -> str:
         "security": {"auth": {"selectedType": "gemini-api-key"}},
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
+        # After 30 calls it would ask the model whether it goes in circles.
+        "model": {"disableLoopDetection": True},
         "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
     }
     return _json({"mcpServers": entries, **settings})
@@ -185,6 +187,9 @@ HOSTS = {
             # It would ask the model before it has the tools, and show them to a search of its own.
             "MCP_CONNECTION_NONBLOCKING": "false",
             "MCP_TIMEOUT": "60000",
+            # It would wait five seconds for its servers, and connect to twenty at the same time.
+            "MCP_CONNECT_TIMEOUT_MS": "120000",
+            "MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE": "4",
             "ENABLE_TOOL_SEARCH": "false",
         },
         ["claude", "--debug-file", "debug.log", "-p", "Go.", "--allowedTools", "mcp__antiphon"],

@@ -87,7 +87,7 @@ class ScriptedModel:
         app = web.Application(client_max_size=2**26)
         app.router.add_route("*", "/{path:.*}", self._answer)
         # Hosts keep their connections open for as long as they run.
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -106,12 +106,12 @@ class ScriptedModel:
                 self.unknown.append(f"{request.method} {request.path}")
             return web.json_response({"input_tokens": 9, "totalTokens": 9})
         body = await request.json()
-        step = self._step(dialect.tools(body), list(dialect.results(body)))
+        step = await self.choose_step(dialect.tools(body), list(dialect.results(body)))
         if body.get("stream") or request.path.endswith(":streamGenerateContent"):
             return await _send_events(request, dialect.events(step))
         return web.json_response(dialect.whole(step))
 
-    def _step(self, offered: Sequence[Offered], results: Sequence[Any]) -> Step:
+    async def choose_step(self, offered: Sequence[Offered], results: Sequence[Any]) -> Step:
         """Choose the next step, and note what the host has sent."""
         names = {one: f"{one.namespace or ''}{one.name}" for one in offered}
         wanted = self.uses[len(results)] if len(results) < len(self.uses) else None
@@ -146,7 +146,7 @@ def _anthropic_results(body: Any) -> Iterator[Any]:
     for message in body["messages"]:
         for block in message["content"] if isinstance(message["content"], list) else ():
             if block["type"] == "tool_result" and block["tool_use_id"].startswith(_CALL):
-                yield block["content"]
+                yield block
 
 
 def _anthropic_block(step: Step) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Rival:
     async def send(self, do: str, **members: Any) -> Outcome:
         """Send a command to the gateway."""
         async with asyncio.timeout(PATIENCE):
-            return Outcome(await self.caller.begin(self.url, do, token=self.token, **members))
+            return Outcome(await (await self.caller.begin(self.url, do, token=self.token, **members)))
 
     async def call(self, tool: str, sku: str, **arguments: Any) -> Outcome:
         """Make a call."""

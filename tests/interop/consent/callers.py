@@ -17,22 +17,32 @@ Target = str | list[str]
 
 
 class Column(NamedTuple):
-    """An SDK, and the era that it speaks."""
+    """An SDK and the era that it speaks, or a host."""
 
     program: str
     mode: str
+    letter: str
+    """Stands for it in the table."""
 
     @property
     def name(self) -> str:
         """Its name, without spaces."""
         return f"{self.program.partition('_')[0]}-{self.mode}"
 
+    @property
+    def is_host(self) -> bool:
+        """Whether a model decides what it sends: then that is names and arguments, but no ``_meta``."""
+        return self.mode == HOST
 
+
+HOST = "host"
+OTHER_ERAS = (Column("python2_calls", "2026-07-28", "P"), Column("ts2_calls", "legacy", "T"))
 COLUMNS = [
-    Column("python2_calls", "legacy"),
-    Column("ts2_calls", "2026-07-28"),
-    Column("python2_calls", "2026-07-28"),
-    Column("ts2_calls", "legacy"),
+    Column("python2_calls", "legacy", "P"),
+    Column("ts2_calls", "2026-07-28", "T"),
+    *OTHER_ERAS,
+    Column("claude-code", HOST, "C"),
+    Column("gemini", HOST, "G"),
 ]
 
 
@@ -85,7 +95,7 @@ class Caller:
         for future in self._waiting.values():
             future.set_exception(ConnectionError("the program has ended"))
 
-    def begin(self, target: Target, do: str, **members: Any) -> asyncio.Future[dict[str, Any]]:
+    async def begin(self, target: Target, do: str, **members: Any) -> asyncio.Future[dict[str, Any]]:
         """Send a command; the future has its answer."""
         if self._reading.done():
             raise ConnectionError("the program has ended")

@@ -25,7 +25,7 @@ async def edit(case: Case) -> None:
     assert case.ran() == [("order", {"sku": case.sku, "amount": 2})]
 
 
-@check("L3")
+@check("L3", callers="PT")
 async def refuse_an_edit_that_does_not_fit(case: Case) -> None:
     """An edit that does not fit the tool's schema runs nothing, and the question still waits."""
     await case.call("order")
@@ -41,7 +41,7 @@ async def refuse_an_edit_that_does_not_fit(case: Case) -> None:
     assert case.ran() == []
 
 
-@check("L4")
+@check("L4", callers="PT")
 async def record_an_edit(case: Case) -> None:
     """The record has what was asked, what ran instead, and who changed it."""
     await case.call("order", amount=9)

@@ -19,7 +19,7 @@ async def run_within_the_request(case: Case) -> None:
     assert "order ran" in Outcome(await calling).text
 
 
-@check("G2", within=HELD)
+@check("G2", callers="PT", within=HELD)
 async def show_the_decoded_arguments(case: Case) -> None:
     """The page shows tool and arguments, with a mark where a character cannot be seen."""
     calling = await case.hold("refund", amount=7, to="bob\u202e")
@@ -30,7 +30,7 @@ async def show_the_decoded_arguments(case: Case) -> None:
     await calling
 
 
-@check("G3", within=17)
+@check("G3", callers="PT", within=17)
 async def report_progress(case: Case) -> None:
     """A client that asked for progress hears of the wait."""
     said = Outcome(await (await case.hold("order", progress=True)))
@@ -66,10 +66,10 @@ async def join_before_the_decision(case: Case) -> None:
     assert len(case.ran()) == 1
 
 
-@check("G7", within=HELD)
+@check("G7", several=True, within=HELD)
 async def join_identical_calls(case: Case) -> None:
     """Identical calls at once are one question and one run, and all get the result."""
-    calls = [await case.hold("order") for _ in range(3)]
+    calls = [await case.hold("order") for _ in range(2)]
     await case.approve()
     said = [Outcome(each).text for each in await asyncio.gather(*calls)]
     assert all("order ran" in each for each in said), said
@@ -97,7 +97,7 @@ async def tell_the_denial_again(case: Case) -> None:
     assert not await case.waiting()
 
 
-@check("G10")
+@check("G10", another={})
 async def go_on_at_another_gateway(case: Case) -> None:
     """Another gateway with the same store goes on with it."""
     await case.call("order")
@@ -116,7 +116,7 @@ async def tell_all(case: Case, calls: Sequence[asyncio.Future[dict[str, Any]]], 
     assert all("order ran" in each.text for each in told), told
 
 
-@check("G11", within=HELD)
+@check("G11", another={}, several=True, within=HELD)
 async def join_at_two_gateways(case: Case) -> None:
     """The same call at two gateways with one store is one question and one run, and both get the result."""
     other = await case.another()
@@ -126,7 +126,7 @@ async def join_at_two_gateways(case: Case) -> None:
     assert len(case.ran()) == 1
 
 
-@check("G12")
+@check("G12", another={})
 async def keep_the_question_of_a_killed_gateway(case: Case) -> None:
     """A gateway that is killed loses no question, and its approval counts at the next one."""
     first = await case.own()
@@ -134,11 +134,12 @@ async def keep_the_question_of_a_killed_gateway(case: Case) -> None:
     await first.end(signal.SIGKILL)
     await case.approve()
     second = await case.another()
-    assert "order ran" in (await case.call("order", at=second.url, ref=left.waits)).text
+    ref = None if case.column.is_host else left.waits
+    assert "order ran" in (await case.call("order", at=second.url, ref=ref)).text
     assert len(case.ran()) == 1
 
 
-@check("G13")
+@check("G13", another={})
 async def keep_the_approval_over_a_restart(case: Case) -> None:
     """An approval that came before the gateway was restarted counts after it."""
     first = await case.own()
@@ -149,7 +150,7 @@ async def keep_the_approval_over_a_restart(case: Case) -> None:
     assert "order ran" in (await case.call("order", at=second.url)).text
 
 
-@check("G14", within=HELD)
+@check("G14", another={"within": 1}, within=HELD)
 async def never_run_an_unknown_outcome_again(case: Case) -> None:
     """A gateway is killed while the tool runs: nobody knows the outcome, so the call is not sent again."""
     first = await case.own()
@@ -160,13 +161,13 @@ async def never_run_an_unknown_outcome_again(case: Case) -> None:
             if case.ran():
                 break
     await first.end(signal.SIGKILL)
-    second = await case.another(within=1)
+    second = await case.another()
     told = await case.call("linger", at=second.url)
     assert (told.is_error, "Nobody knows whether" in told.text) == (True, True), told
     assert len(case.ran()) == 1
 
 
-@check("G15", within=HELD)
+@check("G15", callers="PTC", within=HELD)
 async def withdraw_a_cancelled_call(case: Case) -> None:
     """A client that gives the call up withdraws its question."""
     calling = await case.hold("order", seconds=4)
@@ -186,7 +187,7 @@ async def decide_while_the_client_is_gone(case: Case) -> None:
     assert len(case.ran()) == 1
 
 
-@check("G17")
+@check("G17", several=True)
 async def run_once_of_two_retries(case: Case) -> None:
     """Two retries at the same time after an approval are one run."""
     await case.call("order")
@@ -195,7 +196,7 @@ async def run_once_of_two_retries(case: Case) -> None:
     assert len(case.ran()) == 1
 
 
-@check("G18")
+@check("G18", callers="PT")
 async def record_the_whole_life(case: Case) -> None:
     """The record says what was asked, who decided what, and that it ran."""
     await case.call("order")
@@ -218,9 +219,9 @@ async def ask_over_stdio(case: Case) -> None:
     assert len(case.ran()) == 1
 
 
-@check("G20")
+@check("G20", another={"keep": 1, "within": HELD})
 async def deny_when_nobody_decides(case: Case) -> None:
     """Where the question expires before the caller is told to ask again, the call is refused."""
-    gateway = await case.another(keep=1, within=HELD)
+    gateway = await case.another()
     told = await case.call("order", at=gateway.url)
     assert (told.is_error, told.waits, case.ran()) == (True, None, [])

@@ -94,20 +94,20 @@ async def refuse_an_address_that_leaks(case: Case) -> None:
     assert "evil" not in told.text
 
 
-@check("S8", policy=RESULTS)
+@check("S8", another={"keep": 1, "within": HELD}, policy=RESULTS)
 async def withhold_a_result_that_nobody_looked_at(case: Case) -> None:
     """Where nobody decides about a result in time, the model is told that the call has run, without the result."""
-    gateway = await case.another(keep=1, within=HELD)
+    gateway = await case.another()
     told = await case.call("fetch", kind="orders", at=gateway.url)
     assert "Ignore all previous" not in told.text
     assert "run" in told.text
     assert len(case.ran()) == 1
 
 
-@check("S9", policy=FLOW, within=HELD)
+@check("S9", others=("flow",), policy=FLOW, within=HELD)
 async def ask_where_three_labels_meet(case: Case) -> None:
     """One session has read what is private and what strangers wrote: before it sends, a person is asked."""
-    who = f"flow{case.number}"
+    who = "flow"
     for tool in ("look", "fetch"):
         assert not (await case.call(tool, who=who)).is_error
     calling = await case.hold("refund", who=who)
@@ -117,7 +117,7 @@ async def ask_where_three_labels_meet(case: Case) -> None:
     assert "look ran" in (await case.call("look", who=who)).text
 
 
-@check("S10", policy=FLOW, shops=("apart",), own=True, within=HELD)
+@check("S10", others=("reader", "sender"), own=True, policy=FLOW, shops=("apart",), within=HELD)
 async def keep_sessions_apart(case: Case) -> None:
     """What another principal's session has read is not this one's: with two of the three labels nobody is asked."""
     await case.call("fetch", who="reader")
@@ -130,7 +130,7 @@ async def keep_sessions_apart(case: Case) -> None:
     assert "refund ran" in (await case.call("refund", who="sender", amount=2)).text
 
 
-@check("S11", shops=("altered2",), alone=True, within=HELD)
+@check("S11", callers="PTC", shops=("altered2",), alone=True, within=HELD)
 async def ask_again_after_a_rug_pull(case: Case) -> None:
     """A tool that was always allowed is asked about once its server says something else of it, with the difference."""
     mark = case.world.root / "changed-altered2"
@@ -162,7 +162,7 @@ async def keep_colliding_names_apart(case: Case) -> None:
     assert question.item.origin.target.endswith("twin")
 
 
-@check("S13")
+@check("S13", callers="PT")
 async def tell_an_undeclared_argument(case: Case) -> None:
     """An argument that the tool does not declare is shown to the person, too."""
     await case.call("order", hidden_option="x7")
@@ -172,7 +172,7 @@ async def tell_an_undeclared_argument(case: Case) -> None:
     assert "x7" in page.text
 
 
-@check("S14")
+@check("S14", callers="PT")
 async def keep_secrets_out_of_the_record(case: Case) -> None:
     """A secret in the arguments is masked in the record, also where content is kept."""
     await case.call("refund", to=SECRET)
@@ -183,7 +183,7 @@ async def keep_secrets_out_of_the_record(case: Case) -> None:
     assert not any(SECRET in each for each in kept)
 
 
-@check("S15")
+@check("S15", callers="PT")
 async def verify_the_record(case: Case) -> None:
     """The record is whole, and one that was altered, or lost a line, is found out."""
     await case.call("order")
@@ -205,7 +205,7 @@ async def verify_the_record(case: Case) -> None:
         assert code != 0, said
 
 
-@check("S16")
+@check("S16", callers="PT")
 async def show_who_asks(case: Case) -> None:
     """The page says which server and which principal the call is for."""
     await case.call("order", who="grace")
@@ -219,9 +219,6 @@ async def show_who_asks(case: Case) -> None:
 @check("S17", policy='[[policy.rules]]\neffect = "allow"\n')
 async def refuse_a_caller_without_a_token(case: Case) -> None:
     """Who has not signed in calls nothing, whatever the rules allow."""
-    caller = await case.world.caller(case.column)
-    gateway = await case.world.gateway(case.options)
-    arguments = {"sku": case.sku}
-    told = Outcome(await caller.begin(gateway.url, "call", token="forged", tool="order", arguments=arguments))
+    told = await case.send("call", token="forged", tool="order", arguments={"sku": case.sku})
     assert told.is_error
     assert case.ran() == []

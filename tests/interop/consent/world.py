@@ -11,15 +11,16 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from antiphon.host import ElicitItem, Queue, ToolItem, open_store
 from antiphon.host.review.question import Question
 from antiphon.host.store.chain import Record, RecordSearch
-from tests.interop.consent.callers import PENDING, Caller, Column, Outcome, Target
+from tests.interop.consent.callers import OTHER_ERAS, PENDING, Caller, Column, Outcome, Target
+from tests.interop.consent.host_callers import HostCaller
 from tests.interop.consent.person import Fields, Person, settle, typed
 from tests.interop.peers import Peers
 from tests.support.issuer import AUDIENCE, Issuer
@@ -33,6 +34,8 @@ SOON = 0.3
 """Seconds until a caller is told to ask again, where a check is not about that."""
 HELD = 80
 """The same, where a check decides in time."""
+ANN = "ann"
+"""Who calls, where a check is not about that."""
 
 
 class Gateway:
@@ -57,7 +60,7 @@ class World:
         self.store_file = str(root / "host.db")
         self.store = open_store(self.store_file)
         self.queue = Queue(self.store)
-        self._starting: dict[Column, asyncio.Task[Caller]] = {}
+        self._starting: dict[Column, asyncio.Task[Caller | HostCaller]] = {}
         self._stack = stack
         self._gateways: dict[str, asyncio.Task[Gateway]] = {}
         self._people: dict[str, asyncio.Task[Person]] = {}
@@ -115,6 +118,8 @@ class World:
             {defaults}
             [gateway]
             answer_within = {within}
+            # A host that shows nobody a form takes longer to say so on a busy machine.
+            quick_cancel = 30
             list_timeout = 60
             {auth}
             {policy}"""
@@ -148,7 +153,8 @@ class World:
         key, kept = json.dumps(options), {name: value for name, value in options.items() if name != "second"}
         if key not in self._gateways:
             self._gateways[key] = asyncio.create_task(self.start_gateway(**kept))
-        return await self._gateways[key]
+        # A caller that gives up must not end the start for the others.
+        return await asyncio.shield(self._gateways[key])
 
     async def person(self, undo: float = 0) -> Person:
         """Return the person at the page, which is a process, too; what they permit is held for ``undo`` seconds."""
@@ -185,12 +191,29 @@ class World:
         assert process.returncode is not None
         return process.returncode, said.decode()
 
-    async def caller(self, column: Column) -> Caller:
+    async def caller(self, column: Column) -> Caller | HostCaller:
         """Return the program of a column."""
         if column not in self._starting:
-            self._starting[column] = asyncio.create_task(Caller.start(self.peers, column, self.root))
-            self._stack.push_async_callback((await self._starting[column]).close)
+            starting = self._start_host(column) if column.is_host else self._start_program(column)
+            self._starting[column] = asyncio.create_task(starting)
         return await self._starting[column]
+
+    async def _start_program(self, column: Column) -> Caller:
+        caller = await Caller.start(self.peers, column, self.root)
+        self._stack.push_async_callback(caller.close)
+        return caller
+
+    async def _start_host(self, column: Column) -> HostCaller:
+        """Start a host that has all gateways of its checks from the beginning: it starts in the time of many calls."""
+        known: list[tuple[str, str | None]] = []
+        for number in CHECKS:
+            if is_called_by(number, column):
+                for options, who in Case(self, column, number).list_known():
+                    known.append((json.dumps((await self.gateway(options)).url), self.token(f"{who}-{column.name}")))
+        caller = HostCaller(self.peers, column.program, self.root, known)
+        self._stack.push_async_callback(caller.close)
+        await caller.prepare()
+        return caller
 
 
 @asynccontextmanager
@@ -206,26 +229,43 @@ async def open_world(root: Path, peers: Peers) -> AsyncIterator[World]:
 class Case:
     """One check in one column: its calls, its questions, its person."""
 
-    def __init__(self, world: World, column: Column, number: str, options: dict[str, Any]) -> None:
-        self.world, self.column, self.options = world, column, options
+    def __init__(self, world: World, column: Column, number: str) -> None:
+        self.world, self.column, self.check = world, column, CHECKS[number]
         self.sku = f"{number}-{column.name}".lower()
-        self.number = number
+        self.options = self.check.options
+        if self.check.own:
+            self.options = {**self.options, "shops": [f"{each}-{column.name}" for each in self.options["shops"]]}
+        self._called: list[tuple[Target, str | None]] = []
 
-    async def send(self, do: str, *, at: Target | None = None, who: str = "", **members: Any) -> Outcome:
+    def list_known(self) -> list[tuple[dict[str, Any], str]]:
+        """Return the gateways that the check calls and others call as well, by their options, each with the caller."""
+        if self.check.alone:
+            return []
+        known = [(self.options, who) for who in (ANN, *self.check.others)]
+        return known if self.check.another is None else [*known, (self._other_options, ANN)]
+
+    @property
+    def _other_options(self) -> dict[str, Any]:
+        assert self.check.another is not None
+        return {**self.options, **self.check.another, "second": True}
+
+    async def send(self, do: str, *, at: Target | None = None, who: str = ANN, **members: Any) -> Outcome:
         """Send a command to the check's gateway or another target, and wait for its answer."""
         return Outcome(await (await self.begin(do, at=at, who=who, **members)))
 
     async def begin(
-        self, do: str, *, at: Target | None = None, who: str = "", **members: Any
+        self, do: str, *, at: Target | None = None, who: str = ANN, token: str | None = None, **members: Any
     ) -> asyncio.Future[dict[str, Any]]:
         """Send a command."""
         caller = await self.world.caller(self.column)
         target = at if at is not None else (await self.world.gateway(self.options)).url
-        token = self.world.token(f"{who or 'ann'}-{self.column.name}") if isinstance(target, str) else None
-        return caller.begin(target, do, token=token, **members)
+        if isinstance(target, str) and token is None:
+            token = self.world.token(f"{who}-{self.column.name}")
+        self._called.append((target, token))
+        return await caller.begin(target, do, token=token, **members)
 
     async def hold(
-        self, tool: str, *, at: Target | None = None, who: str = "", seconds: float | None = None,
+        self, tool: str, *, at: Target | None = None, who: str = ANN, seconds: float | None = None,
         progress: bool = False, ref: str | None = None, **arguments: Any,
     ) -> asyncio.Future[dict[str, Any]]:  # fmt: skip
         """Begin a call, about this check's article unless another is named."""
@@ -313,31 +353,64 @@ class Case:
         """Return step and outcome of these records."""
         return {(each.step, each.outcome) for each in await self.records()}
 
-    async def another(self, **options: Any) -> Gateway:
-        """Return another gateway over the same store, which other checks use, too."""
-        return await self.world.gateway({**self.options, **options, "second": True})
+    async def another(self) -> Gateway:
+        """Return the check's other gateway over the same store, which other checks use, too."""
+        return await self.world.gateway(self._other_options)
 
     async def own(self, **options: Any) -> Gateway:
         """Start another gateway over the same store, which this check may end."""
         return await self.world.start_gateway(**{**self.options, **options})
 
-    async def settle_all(self) -> None:
-        """Refuse what the check has left."""
+    async def close(self) -> None:
+        """Refuse what the check has left, and end what a host has opened for it."""
         for question in await self.waiting():
             await (await self.world.person()).decide(question.id, "deny")
+        caller = await self.world.caller(self.column)
+        if isinstance(caller, HostCaller):
+            await caller.leave(self._called)
 
 
-Check = Callable[[Case], Any]
-CHECKS: dict[str, tuple[Check, dict[str, Any]]] = {}
-"""The checks by number, each with the options of its gateway."""
+class Check(NamedTuple):
+    """A check of the table."""
+
+    carry_out: Callable[[Case], Any]
+    options: dict[str, Any]
+    """Of its gateway."""
+    callers: str = "PTCG"
+    """The letters of the columns that can call it."""
+    others: Sequence[str] = ()
+    """Who calls the gateway besides the usual caller."""
+    another: dict[str, Any] | None = None
+    """What is different at its other gateway, if it has one."""
+    alone: bool = False
+    """Whether it runs after all others, by itself."""
+    own: bool = False
+    """Whether its servers, and so its gateway, are for one column only."""
+    several: bool = False
+    """Whether it makes calls at the same time."""
 
 
-def check(number: str, **options: Any) -> Callable[[Check], Check]:
-    """Add a check. ``alone=True`` runs it after all others, by itself."""
+CHECKS: dict[str, Check] = {}
+"""The checks by number."""
 
-    def add(function: Check) -> Check:
+
+def check(number: str, **members: Any) -> Callable[[Callable[[Case], Any]], Callable[[Case], Any]]:
+    """Add a check; what is no member of ``Check`` is an option of its gateway."""
+
+    def add(function: Callable[[Case], Any]) -> Callable[[Case], Any]:
         assert number not in CHECKS, number
-        CHECKS[number] = (function, options)
+        options = {name: value for name, value in members.items() if name not in Check._fields}
+        about = {name: value for name, value in members.items() if name in Check._fields}
+        CHECKS[number] = Check(function, options, **about)
         return function
 
     return add
+
+
+ACROSS = ("E1", "E2", "L1", "L2")
+"""The checks that run in both eras of both SDKs; the others run in one era of each."""
+
+
+def is_called_by(number: str, column: Column) -> bool:
+    """Return whether a check runs in a column."""
+    return column.letter in CHECKS[number].callers and (column not in OTHER_ERAS or number in ACROSS)
