@@ -182,6 +182,8 @@ async def serving(engine: Engine, kill: Kill, **options: Any) -> AsyncIterator[T
         replicas = [Replica(engine(), **options) for _ in range(3)]
         for each in replicas:
             await stack.enter_async_context(closing(each.app))
+            # A call of a replica that has died does not end by itself.
+            stack.push_async_callback(each.app.drain, 0)
             await each.app.hold()
         yield Trio(replicas, kill)
 

@@ -40,6 +40,8 @@ class Shops:
         replicas = [Shop(MemoryCluster(first), tool, **options) for _ in range(3)]
         for each in replicas:
             await self._stack.enter_async_context(closing(each.app))
+            # A call of a replica that has died does not end by itself.
+            self._stack.push_async_callback(each.app.drain, 0)
             await each.app.hold()
 
         async def die(cluster: MemoryCluster) -> None:
