@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import shutil
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -16,6 +17,16 @@ from hypothesis import HealthCheck, settings
 # machine, any of them. What is slow is found by the benchmarks.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+ROOM = 2 << 30
+"""Bytes that must be free where the tests keep their files: ten times what they take."""
+
+
+def pytest_configure() -> None:
+    """Keep the files of tests in memory where there is room: a store waits for the disk at each of its transactions."""
+    memory = Path("/dev/shm")
+    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
