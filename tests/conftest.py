@@ -25,7 +25,9 @@ ROOM = 2 << 30
 def pytest_configure() -> None:
     """Keep the files of tests in memory where there is room: a store waits for the disk at each of its transactions."""
     memory = Path("/dev/shm")
-    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > ROOM:
+    if not memory.is_dir() or not os.access(memory, os.W_OK) or os.statvfs(memory).f_flag & os.ST_NOEXEC:
+        return
+    if shutil.disk_usage(memory).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
