@@ -22,19 +22,18 @@ from msgspec import Struct
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import find_secrets, is_password, mask_text, names_password
 from antiphon.host.checks.risk import list_orders
-from antiphon.host.checks.visible import blank_runs, count_hidden, find_lookalikes, inert_line
+from antiphon.host.checks.visible import blank_runs, count_hidden, find_lookalikes, find_twins, inert_line
 from antiphon.json_schema.effort import count_members
 from antiphon.json_schema.validator import SchemaValidator, join_path
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
+from antiphon.wire.tools import list_subschemas
 
 JsonPath = tuple[str | int, ...]
 Seen = Iterator[tuple[JsonPath, object]]
 ValueTest = Callable[[object, Sequence[str]], Seen]
 MAX_VALUES = 20_000
 """Most values within one definition that are looked at; the largest real ones have below 3,000."""
-_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_NESTED = ("items", "additionalProperties", "not", "if", "then", "else", "prefixItems", "allOf", "anyOf", "oneOf")
 MAX_SEEN = 400
 """Most characters that a finding shows of a message: a few lines of a terminal."""
 Severity = Literal["error", "advice"]
@@ -249,11 +248,7 @@ def walk_schemas(value: object) -> Iterator[tuple[JsonPath, dict[str, Any]]]:
         path, node = pending.pop()
         if isinstance(node, dict):
             yield path, (schema := read_object(cast("object", node)))
-            for keyword in _BY_NAME:
-                pending += [((*path, keyword, name), one) for name, one in read_object(schema.get(keyword)).items()]
-            for keyword in _NESTED:
-                pending += [((*path, keyword, at), one) for at, one in enumerate(read_list(schema.get(keyword)))]
-                pending.append(((*path, keyword), schema.get(keyword)))
+            pending += [((*path, *steps), inner) for _, steps, inner in list_subschemas(schema)]
 
 
 def _on_text(find: Callable[[str, Sequence[str]], Iterable[object]]) -> ValueTest:
@@ -309,14 +304,7 @@ def _find_unfit_default(schema: object, _: Sequence[str]) -> Seen:
 
 
 def _find_alike_names(names: object, _: Sequence[str]) -> Seen:
-    """Find names that a hurried reader takes for each other, or that differ in capitals only."""
-    met: dict[str, str] = {}
-    for at, name in enumerate(read_list(names)):
-        if isinstance(name, str):
-            twins = str.maketrans("01358", "olesb")
-            reduced = re.sub(r"[\W_]", "", name[:200].lower().translate(twins).replace("rn", "m").replace("i", "l"))
-            if reduced and met.setdefault(reduced, name) != name:
-                yield (at,), f"{met[reduced]}, {name}"
+    return (((at,), pair) for at, pair in find_twins(read_list(names)))
 
 
 TESTS: Mapping[str, ValueTest] = {

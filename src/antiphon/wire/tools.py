@@ -104,15 +104,16 @@ SUBSCHEMAS: Mapping[str, str] = {keyword: kind for kind, said in _KINDS.items() 
 """The keywords of JSON Schema whose values are schemas: one, a list of them, or several by name."""
 
 
-def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """List the schemas directly inside of a schema: each with its keyword, and with its name or else the keyword.
+def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str | int, ...], Any]]:
+    """List the schemas directly inside of a schema: each with its keyword, and its path: that, and a name or an index.
 
     A schema comes from a peer, so what stands in the place of an inner schema may be anything.
     """
     for keyword, value in schema.items():
         kind = SUBSCHEMAS.get(keyword)
         if kind == "named" and isinstance(value, Mapping):
-            yield from ((keyword, name, inner) for name, inner in cast("Mapping[str, Any]", value).items())
+            yield from ((keyword, (keyword, name), inner) for name, inner in cast("Mapping[str, Any]", value).items())
+        elif kind is not None and isinstance(value, list):
+            yield from ((keyword, (keyword, at), each) for at, each in enumerate(cast("list[Any]", value)))
         elif kind is not None:
-            inner = cast("list[Any]", value) if isinstance(value, list) else [value]
-            yield from ((keyword, keyword, each) for each in inner)
+            yield keyword, (keyword,), value

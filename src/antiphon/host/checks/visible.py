@@ -14,7 +14,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Literal
@@ -192,6 +192,17 @@ def find_lookalikes(text: str) -> Iterator[tuple[int, int]]:
         if not word[0].isascii() and _LATIN.search(word[0]) and _TWINS.search(word[0]):
             yield word.span()
     yield from (found.span() for found in _DISGUISED.finditer(text))
+
+
+def find_twins(names: Sequence[object]) -> Iterator[tuple[int, str]]:
+    """Yield names that a hurried reader takes for an earlier one, or that differ in capitals only, and that one."""
+    met: dict[str, str] = {}
+    for at, name in enumerate(names):
+        if isinstance(name, str):
+            plain = name[:200].lower().translate(str.maketrans("01358", "olesb")).replace("rn", "m").replace("i", "l")
+            reduced = re.sub(r"[\W_]", "", plain)
+            if reduced and met.setdefault(reduced, name) != name:
+                yield at, f"{met[reduced]}, {name}"
 
 
 def replace_hidden(text: str, replacement: Callable[[str], str]) -> str:

@@ -145,9 +145,9 @@ def _find_annotations(schema: Any, path: tuple[str, ...], *, reachable: bool, de
     here = cast("Mapping[str, Any]", schema)
     if _ANNOTATION in here:
         yield path, here[_ANNOTATION], _list_types(here), reachable
-    for keyword, name, inner in list_subschemas(here):
+    for keyword, steps, inner in list_subschemas(here):
         is_reachable = reachable and keyword == "properties"
-        yield from _find_annotations(inner, (*path, name), reachable=is_reachable, depth=depth + 1)
+        yield from _find_annotations(inner, (*path, str(steps[-1])), reachable=is_reachable, depth=depth + 1)
 
 
 def _list_types(schema: Mapping[str, Any]) -> frozenset[str]:
