@@ -1,19 +1,16 @@
-"""The report of a check: its findings, and the four ways in which it is written."""
+"""The report of a check: its findings, as lines for people and as JSON."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from xml.etree import ElementTree as ET
 
 from msgspec import structs
 
 from antiphon.check.check_rules import CheckRule, Finding, Severity, excerpt_of, read_rules
 
 MAX_OF_RULE = 10  # findings: a server with a thousand wrong tools needs no thousand lines
-_NOT_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
 @dataclass(slots=True)
@@ -90,54 +87,3 @@ def make_json(report: CheckReport) -> dict[str, Any]:
     ]  # fmt: skip
     about = {"target": report.target, "revisions": report.revisions, "problem": report.problem}
     return {**about, "findings": findings, "definitions": report.definitions}
-
-
-def make_sarif(reports: Sequence[CheckReport], version: str) -> dict[str, Any]:
-    """Return reports as one run of SARIF 2.1.0."""
-    findings = [(report.target, one) for report in reports for one in report.findings]
-    rules = [
-        {"id": rule.id, "shortDescription": {"text": rule.title}, "help": {"text": f"{rule.why} {rule.mend}"}}
-        for rule, _ in group_findings([one for _, one in findings])
-    ]
-    results = [
-        {
-            "ruleId": one.rule.id, "level": "error" if one.rule.severity == "error" else "note",
-            "message": {"text": f"{one.rule.title} {one.place}: {one.seen}"},
-            "locations": [{"logicalLocations": [{"fullyQualifiedName": f"{target} {one.place}"}]}],
-            "partialFingerprints": {"antiphon/v1": f"{target}|{one.rule.id}|{one.place}"},
-        }
-        for target, one in findings
-    ]  # fmt: skip
-    driver = {"name": "antiphon check", "version": version, "rules": rules}
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return {"$schema": schema, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
-
-
-def make_junit(reports: Sequence[CheckReport]) -> bytes:
-    """Return reports as JUnit XML: a suite for each server, with a case for each rule; advice is output, no failure."""
-    root = ET.Element("testsuites", name="antiphon check")
-    for report in reports:
-        suite = ET.SubElement(root, "testsuite", name=_clean_xml(report.target))
-        broken = {rule.id: (rule, findings) for rule, findings in group_findings(report.findings)}
-        # Rules on clients are not applied to servers, and the other way round.
-        tried = [name for name in read_rules().rules if name.startswith("client.") == report.is_client]
-        names = broken if report.problem else tried
-        for name in names:
-            case = ET.SubElement(suite, "testcase", classname=_clean_xml(report.target), name=name)
-            if name in broken:
-                rule, findings = broken[name]
-                kind = "failure" if rule.severity == "error" else "system-out"
-                said = [*(f"{one.place}: {one.seen}" for one in findings), rule.why, rule.mend]
-                ET.SubElement(case, kind).text = _clean_xml("\n".join([rule.title, *said]))
-        if report.problem:
-            case = ET.SubElement(suite, "testcase", classname=_clean_xml(report.target), name="check")
-            ET.SubElement(case, "error", message=_clean_xml(report.problem))
-        failures = sum(rule.severity == "error" for rule, _ in broken.values())
-        counts = {"tests": len(suite), "failures": failures, "errors": int(bool(report.problem))}
-        suite.attrib.update({name: str(count) for name, count in counts.items()})
-    return ET.tostring(root, encoding="utf-8", xml_declaration=True)
-
-
-def _clean_xml(text: str) -> str:
-    """Replace the characters that XML 1.0 has no way to write."""
-    return _NOT_XML.sub("\ufffd", text)

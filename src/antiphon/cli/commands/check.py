@@ -12,20 +12,19 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import click
-import msgspec
 
 from antiphon import __version__
-from antiphon.check.check_report import CheckReport, format_report, make_json, make_junit, make_sarif
+from antiphon.check.check_report import CheckReport, format_report, make_json
 from antiphon.check.check_rules import excerpt_of
 from antiphon.check.checkup import check_server, examine_launch
 from antiphon.cli.config_files import find_entries, resolve_target, target_of
 from antiphon.cli.options import Config, Json, Reach, RevisionName, complete_server
 from antiphon.cli.output import formats
 from antiphon.cli.output.progress import Teller
+from antiphon.cli.output.report_files import make_junit, make_sarif, read_definitions, write_report
 from antiphon.client.connection.targets import Command, Target, locate_target
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.redact import mask_text
-from antiphon.machine.files import replace_file
 
 _STYLES = {"error": "bold red", "advice": "yellow", None: ""}
 
@@ -80,7 +79,7 @@ async def command(
         raise ConfigError("--since compares one server: give its name in place of --all")
     check: Callable[[Any], Awaitable[CheckReport]] = partial(
         check_server, calls=call or (), headers=Reach(header=header).headers, timeout=timeout, keep_keys=keys,
-        revision=revision, previous=since and _read_definitions(since), client=played,
+        revision=revision, previous=since and read_definitions(since), client=played,
     )  # fmt: skip
     if client:
         # Imported here, because a server needs no other server to be checked.
@@ -105,8 +104,8 @@ async def command(
             click.echo(formats.paint_text(line, _STYLES[severity]))
         if as_json:
             formats.print_json(make_json(report))
-    _write_report(sarif, formats.json_line(make_sarif(reports, __version__)).encode())
-    _write_report(junit, make_junit(reports))
+    write_report(sarif, formats.json_line(make_sarif(reports, __version__)).encode())
+    write_report(junit, make_junit(reports))
     return max(formats.WRONG_USAGE if one.problem else formats.FAILED if one.errors else 0 for one in reports)
 
 
@@ -119,14 +118,6 @@ def _list_targets(words: Sequence[str], config: Path | None, *, every: bool) -> 
     if not found:
         raise ConfigError("--all: no server is configured; name a file that has some")
     return {name: partial(target_of, one, name) for name, one in found.items()}
-
-
-def _write_report(path: Path | None, data: bytes) -> None:
-    try:
-        if path is not None:
-            replace_file(path, data)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
 
 
 def _ask_to_start(target: Target, *, yes: bool, keys: bool) -> None:
@@ -147,10 +138,3 @@ def _ask_to_start(target: Target, *, yes: bool, keys: bool) -> None:
     formats.write_line("Start it? [y/N] ", sys.stderr)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise formats.Failed("nothing was started", formats.WRONG_USAGE)
-
-
-def _read_definitions(path: Path) -> dict[str, str]:
-    try:
-        return msgspec.convert(msgspec.json.decode(path.read_bytes())["definitions"], dict[str, str])
-    except (OSError, msgspec.MsgspecError, LookupError, TypeError):
-        raise ConfigError(f"--since: {path} is no report of antiphon check --json") from None
