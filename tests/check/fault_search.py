@@ -18,9 +18,11 @@ PROCESSES = {
     "dies at once", "hangs at start", "hangs in a list", "ends in between", "banner", "giant line", "floods", "stays",
     "ignores the signal", "leaves a child", "leaves a daemon", "grows with each request", "grows with a list",
     "grows at first", "starts slowly", "latin", "no fault", "other tools", "pretty print", "tells its environment",
+    "ends when cancelled", "hangs when cancelled", "takes a lock", "takes a port", "needs a network",
 }  # fmt: skip
 """Faults that only a process has."""
-SILENT = {"silent", "no answer", "no large messages", "no batches", "hangs at start", "hangs in a list"}
+SILENT = {"silent", "no answer", "no large messages", "no batches", "hangs at start", "hangs in a list",
+          "hangs when cancelled"}  # fmt: skip
 _MODERN_RULES = ("discover.", "result.", "asks.modern", "notify.unasked-log")
 _BATCHES = "2025-03-26"
 
@@ -44,6 +46,7 @@ async def look_for_fault(name: str, *, in_process: bool) -> None:
     newest = LATEST if fault.rule.startswith(_MODERN_RULES) else LATEST_LEGACY
     revision = _BATCHES if fault.rule == "rpc.batch" else newest.name
     target = start_faulty(name) if in_process else FaultyServer(name)
-    calls = ["greet", 'count={"text": "abc"}']
+    calls = ['count={"text": "abc"}', "greet"]
+    # The last tool that may be called is the one whose call is cancelled.
     report = await check_server(target, calls=calls, timeout=2.0 if name in SILENT else 30.0, revision=revision)
     assert_found(report, fault)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
+import socket
 import sys
 import time
+from pathlib import Path
 
 from tests.check.faulty_server import (
     LEGACY,
@@ -20,6 +23,7 @@ from tests.check.faulty_server import (
     answer_unsent,
     ask,
     at,
+    drop_cancelled,
     end,
     fail,
     flood,
@@ -27,6 +31,7 @@ from tests.check.faulty_server import (
     keep,
     merge,
     notify,
+    on_cancelled,
     page,
     pages_without_end,
     refuse,
@@ -296,6 +301,29 @@ FAULTS: dict[str, Fault] = {
         at("prompts/list", lambda q, r: [b'{"' + b"x" * (17 * 1024 * 1024) + b'"}', r]),
         "advice",
     ),
+    # Cancelling, and others at the same moment.
+    "ends when cancelled": Fault("cancel.survival", "a request that is cancelled", on_cancelled(end)),
+    "hangs when cancelled": Fault("cancel.survival", "a request that is cancelled", on_cancelled(wait_for_ever)),
+    "answers what is cancelled again": Fault(
+        "rpc.twice",
+        "a request that is cancelled",
+        on_cancelled(lambda q, _: [{"jsonrpc": "2.0", "id": q["params"]["requestId"], "result": {}}]),
+    ),
+    "wrong error when cancelled": Fault(
+        "rpc.error",
+        "a request that is cancelled",
+        drop_cancelled(
+            on_cancelled(lambda q, _: [{"jsonrpc": "2.0", "id": q["params"]["requestId"], "error": "cancelled"}])
+        ),
+    ),
+    "drops what is cancelled": Fault("", "", drop_cancelled(on_cancelled(lambda _request, _reply: []))),
+    "takes a lock": Fault(
+        "session.together", "two sessions at the same moment", lambda q, r: [r] if r else [], "advice"
+    ),
+    "takes a port": Fault(
+        "session.together", "two sessions at the same moment", lambda q, r: [r] if r else [], "advice"
+    ),
+    "needs a network": Fault("start.network", "the first start", lambda q, r: [r] if r else [], "advice"),
     # The process.
     "no large messages": Fault(
         "size.large", "of three megabytes", lambda q, r: [] if len(str(q)) > 1_000_000 else [r] if r else [], "advice"
@@ -352,12 +380,22 @@ FAULTS: dict[str, Fault] = {
 """Each fault by what is wrong."""
 
 
+KEPT_OPEN: list[object] = []
+
+
 def prepare(name: str) -> None:
     """Do what is wrong before the first message."""
     if name == "starts slowly":
         time.sleep(1.0)
     if name == "ignores the signal":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if name == "takes a lock":
+        KEPT_OPEN.append(lock := (Path(os.environ["HOME"]) / "lock").open("w"))
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if name == "takes a port":
+        KEPT_OPEN.append(socket.create_server(("127.0.0.1", 8765)))
+    if name == "needs a network":
+        socket.create_connection(("192.0.2.1", 443), timeout=1.0)
 
 
 def main(name: str) -> None:

@@ -183,10 +183,37 @@ def notify(method: str, **params: Any) -> Json:
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
-def tell_progress(*values: object, token: object = "antiphon-check") -> Change:
-    """Tell of progress before the reply."""
-    told = [notify("notifications/progress", progressToken=token, progress=value) for value in values]
-    return lambda _request, reply: [*told, reply]
+def tell_progress(*values: object, token: object = None) -> Change:
+    """Tell of progress before the reply, with the token of the request if no other one is given."""
+
+    def apply(request: Json, reply: Json) -> Iterable[object]:
+        wanted = request["params"].get("_meta", {}).get("progressToken", "antiphon-check")
+        for value in values:
+            yield notify("notifications/progress", progressToken=wanted if token is None else token, progress=value)
+        yield reply
+
+    return apply
+
+
+def on_cancelled(change: Change) -> Change:
+    """Make a change when a request is cancelled that was there."""
+
+    def apply(request: Json, reply: Json) -> Iterable[object]:
+        is_meant = request.get("params", {}).get("requestId", "antiphon-check-nothing") != "antiphon-check-nothing"
+        return change(request, reply) if is_meant else [reply] if reply else []
+
+    return apply
+
+
+def drop_cancelled(change: Change) -> Change:
+    """Do not answer the call that is cancelled, which is the one that wants no progress."""
+
+    def apply(request: Json, reply: Json) -> Iterable[object]:
+        params = request.get("params", {})
+        is_dropped = params.get("name") == "greet" and "progressToken" not in params.get("_meta", {})
+        return [] if is_dropped else change(request, reply)
+
+    return apply
 
 
 def end(_request: Json, _reply: Json) -> Iterable[object]:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from aiohttp import web
 
-from tests.check.faulty_server import LEGACY, MODERN, VERSION, answer
+from tests.check.faulty_server import LEGACY, MODERN, VERSION, answer, notify
 
 SESSION, REVISION = "Mcp-Session-Id", "MCP-Protocol-Version"
 
@@ -40,6 +40,11 @@ WEB_FAULTS = {
     "redirects": WebFault("http.redirect", "initialize", "advice"),
     "takes garbage": WebFault("http.garbage", "POST of a broken body", "advice"),
     "fails on garbage": WebFault("http.garbage", "POST of a broken body", "advice"),
+    "breaks when cancelled": WebFault("cancel.survival", "a request that is cancelled"),
+    "breaks when a stream is closed": WebFault("cancel.survival", "a request that is cancelled"),
+    "crosses answers": WebFault("session.crossed", "two sessions at the same moment"),
+    "crosses progress": WebFault("session.crossed", "two sessions at the same moment"),
+    "one session": WebFault("session.together", "two sessions at the same moment", "advice"),
     "any origin": WebFault("http.origin", "POST with origin: http://attacker.example"),
     "any host": WebFault("http.host", "POST with host: attacker.example", "advice"),
     "plain text": WebFault("http.plain-text", "POST with content-type: text/plain", "advice"),
@@ -73,6 +78,9 @@ class FaultyWeb:
         self.sessions: set[str] = set()
         self.ended: set[str] = set()
         self.kept: list[bytes] = []
+        self.active: set[str] = set()
+        self.waiting: dict[str, tuple[Any, asyncio.Future[Any]]] = {}
+        self.is_broken = False
         self.root = ""
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -145,11 +153,52 @@ class FaultyWeb:
         if refused is not None:
             return refused
         if "id" not in many[0]:
-            if self.fault == "body for notifications":
-                return web.json_response({"ok": True}, status=202)
-            return web.Response(status=200 if self.fault == "200 for notifications" else 202)
+            self.active.add(request.headers.get(SESSION, ""))
+            return self.accept(many[0])
         replies = [answer(one) for one in many]
+        if self.fault.startswith("breaks"):
+            await self.break_once(request, many[0]["method"])
+        if self.fault.startswith("crosses") and str(many[0]["id"]).startswith("shared-"):
+            return await self.cross(many[0], replies[0])
         return self.respond(many[0], replies if isinstance(message, list) else replies[0], modern=modern)
+
+    def accept(self, notification: dict[str, Any]) -> web.Response:
+        """Take a notification."""
+        cancelled = notification.get("params", {}).get("requestId", "antiphon-check-nothing")
+        self.is_broken = self.fault == "breaks when cancelled" and cancelled != "antiphon-check-nothing"
+        if self.fault == "body for notifications":
+            return web.json_response({"ok": True}, status=202)
+        return web.Response(status=200 if self.fault == "200 for notifications" else 202)
+
+    async def break_once(self, request: web.Request, method: str) -> None:
+        """Fail once after a request was cancelled, or its stream closed."""
+        if self.fault == "breaks when a stream is closed":
+            try:
+                # A list takes longer than a client waits that cancels it.
+                await asyncio.sleep({"tools/list": 0.8, "server/discover": 0.4}.get(method, 0.0))
+            except asyncio.CancelledError:
+                self.is_broken = True
+                raise
+        if self.is_broken:
+            self.is_broken = False
+            assert request.transport is not None
+            request.transport.abort()
+
+    async def cross(self, request: dict[str, Any], reply: dict[str, Any]) -> web.Response:
+        """Wait for a request of another session with the same id, and send what belongs to it."""
+        mine = (reply, request["params"]["_meta"]["progressToken"])
+        if request["id"] in self.waiting:
+            theirs, waiting = self.waiting.pop(request["id"])
+            waiting.set_result(mine)
+        else:
+            waiting = asyncio.get_running_loop().create_future()
+            self.waiting[request["id"]] = (mine, waiting)
+            theirs = await waiting
+        if self.fault == "crosses answers":
+            return web.json_response(theirs[0])
+        progress = notify("notifications/progress", progressToken=theirs[1], progress=1)
+        text = "".join(f"data: {json.dumps(one)}\n\n" for one in (progress, reply))
+        return web.Response(text=text, content_type="text/event-stream")
 
     def respond(self, request: dict[str, Any], reply: Any, *, modern: bool) -> web.Response:
         """Answer a request."""
@@ -164,6 +213,8 @@ class FaultyWeb:
             self.sessions.add(headers[SESSION])
             self.kept.append(b"x" * (1_000_000 if self.fault == "grows with each session" else 0))
             self.ended.discard(headers[SESSION])
+        if self.fault == "one session" and headers and self.active - self.ended:
+            return web.Response(status=503)
         if self.fault == "html" and request["method"] == "tools/list":
             return web.Response(text=json.dumps(reply), content_type="text/html")
         if self.fault in ("resumes", "no resumption") and request["method"] == "tools/list":
@@ -229,7 +280,7 @@ async def serve_web(fault: str) -> AsyncGenerator[str]:
     app = web.Application(client_max_size=32 * 1024 * 1024)
     app.router.add_route("*", "/.well-known/oauth-protected-resource", faulty.metadata)
     app.router.add_route("*", "/mcp", faulty.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

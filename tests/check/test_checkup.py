@@ -181,6 +181,32 @@ async def test_a_program_gets_a_home_and_no_keys(monkeypatch: pytest.MonkeyPatch
     assert "antiphon-check-" in told.partition("HOME")[2]
 
 
+async def test_a_server_without_a_network_is_told_from_one_that_is_broken():
+    """What is wrong is not known then; the option that would show it is named."""
+    report = await check_server(start_faulty("needs a network"), timeout=30.0)
+    assert "--network" in report.problem
+    assert report.network == "none but its own loopback, and it looked for another one"
+    report = await check_server(start_faulty("needs a network"), timeout=30.0, network=True)
+    assert (report.network, [one.rule.id for one in report.errors]) == ("that of this machine", ["handshake.none"])
+
+
+async def test_what_was_called_is_cancelled_on_each_revision():
+    """A call is cancelled, by a notification, on the revisions of a channel; a list where no call is allowed."""
+
+    class Watched(FaultyServer):
+        def take(self, channel: Channel, frame: bytes) -> bool:
+            message = json.loads(frame) if frame.endswith(b"}") else {}
+            methods[message.get("id")] = message.get("method") if isinstance(message, dict) else ""
+            if message.get("method") == "notifications/cancelled":
+                cancelled.append(methods.get(message["params"]["requestId"], "nothing"))
+            return super().take(channel, frame)
+
+    for calls, method in ((["greet"], "tools/call"), ([], "tools/list")):
+        methods, cancelled = dict[object, object](), list[object]()
+        report = await check_server(Watched("no fault"), calls=calls, timeout=30.0, revision="2025-11-25")
+        assert (report.findings, cancelled) == ([], ["nothing", method])
+
+
 @pytest.mark.parametrize("seed", range(30))
 async def test_whatever_a_server_answers_the_check_ends(seed: int, monkeypatch: pytest.MonkeyPatch):
     """A member of any type in any place is a finding, and no error of ours."""

@@ -66,7 +66,8 @@ async def test_a_server_meets_the_host_that_is_played():
     report = await check_server(server, calls=['add={"number": 3}'], timeout=30.0, client="copilot")
     assert [one.rule.id for one in report.findings] == ["as.instructions-lost"], report.findings
     assert report.findings[0].place == "Copilot CLI 1.0.102: instructions"
-    assert seen.count(("copilot-cli", True)) == 2
+    # One on each of two revisions is examined; one that is cancelled may not run at all.
+    assert seen.count(("copilot-cli", True)) >= 2
     assert len(report.revisions) == 5
 
 

@@ -36,7 +36,7 @@ class ServerCheck(pytest.Item):
 
         try:
             calls = cast("list[str]", self.config.getoption("--check-call"))
-            report = asyncio.run(check_server(self.name, calls=calls))
+            report = asyncio.run(check_server(self.name, calls=calls, network=True))
         except ConfigError as error:
             pytest.fail(str(error), pytrace=False)
         text = "\n".join(line for line, _ in format_report(report))

@@ -23,6 +23,7 @@ class CheckReport:
         findings: what is wrong, in the order in which it was found.
         definitions: a digest of each tool, resource and prompt, to be compared with those of a later check.
         problem: why the server could not be checked; empty if it could.
+        network: which network a program that was started had, and why; empty if none was started.
         is_client: whether it is a client that was checked, and no server.
     """
 
@@ -31,6 +32,7 @@ class CheckReport:
     findings: list[Finding] = field(default_factory=list[Finding])
     definitions: dict[str, str] = field(default_factory=dict[str, str])
     problem: str = ""
+    network: str = ""
     is_client: bool = False
 
     @property
@@ -62,6 +64,8 @@ def group_findings(findings: Sequence[Finding]) -> list[tuple[CheckRule, list[Fi
 def format_report(report: CheckReport) -> Iterator[tuple[str, Severity | None]]:
     """Yield the lines of a report for people, each with the severity that gives it its colour."""
     yield f"{report.target} speaks {', '.join(report.revisions) or 'no revision'}", None
+    if report.network:
+        yield f"its network: {report.network}", None
     for rule, findings in group_findings(report.findings):
         yield f"\n{rule.severity:6}  {rule.title}  [{rule.id}]", rule.severity
         for one in findings:
@@ -85,5 +89,5 @@ def make_json(report: CheckReport) -> dict[str, Any]:
          "revisions": one.revisions, "source": one.source}
         for one in report.findings
     ]  # fmt: skip
-    about = {"target": report.target, "revisions": report.revisions, "problem": report.problem}
-    return {**about, "findings": findings, "definitions": report.definitions}
+    about = {name: getattr(report, name) for name in ("target", "revisions", "network", "problem", "definitions")}
+    return {**about, "findings": findings}

@@ -12,10 +12,9 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-import tempfile
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
@@ -28,7 +27,8 @@ from msgspec import structs
 from antiphon.check import server_lists
 from antiphon.check.check_report import CheckReport, add_fault
 from antiphon.check.check_rules import PlayedClient, Probe, excerpt_of, find_faults, get_probes, read_object, read_rules
-from antiphon.check.raw_peer import CLIENT, QUIET, ChannelPeer, Json, Note, RawPeer
+from antiphon.check.raw_peer import CLIENT, QUIET, ChannelPeer, Json, Note, RawPeer, Usual
+from antiphon.client.connection.isolation import NetworkNamespace, describe_network, isolate_command
 from antiphon.client.connection.targets import Address, Command, Serves, Target, locate_target, open_channel
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.redact import find_secrets, names_password
@@ -37,14 +37,12 @@ from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.machine.loopback import is_loopback
 from antiphon.machine.running_processes import MAX_GROWTH, find_growth
 from antiphon.transports.stdio.client import GRACE, StdioClientChannel
-from antiphon.transports.stdio.reaper import GUARDIAN
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
 START_WAIT, MODERN_WAIT, TOTAL_WAIT, MEMORY_WAIT = 60.0, 3.0, 180.0, 3.0
 """Most seconds for the first answer, since a package may be fetched before; for that of a server that may ignore an
 unknown revision; for all revisions together; and for the requests after which its memory is measured."""
 SLOW_START = 10.0  # seconds: the least patient hosts wait no longer by default
-_HOMES = ("HOME", "USERPROFILE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "APPDATA")
 _OPTION = re.compile(r"(?<=-)(\w[\w-]*)[= ](\S+)")
 _EVERYTHING: Json = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
 
@@ -60,7 +58,9 @@ class Checkup:
     revision: str
     previous: Mapping[str, str]
     client: PlayedClient | None = None
+    alone: NetworkNamespace | None = None  # in which its processes run, if they do not get the network of this machine
     grace: float = GRACE  # seconds for the end of a process: as many as hosts give only for the first one
+    usual: Sequence[Usual] = (("ping", {}),)  # requests that are allowed: a list, and a call
     slowness: float = 0.0  # seconds until the first answer: a server that starts slowly does so each time
     is_oldest: bool = False  # whether the server at this address speaks HTTP+SSE, and not Streamable HTTP
 
@@ -83,7 +83,8 @@ class Checkup:
                 session = await stack.enter_async_context(new)
                 peer: RawPeer = HttpPeer(url=where.url, session=session, headers=headers, **given)
             elif isinstance(where, Command):
-                channel = await StdioClientChannel.spawn(where.argv, env=where.env, cwd=where.cwd, grace=self.grace)
+                told: Json = {"env": where.env, "cwd": where.cwd, "grace": self.grace, "name": self.report.target}
+                channel = await StdioClientChannel.spawn(where.argv, **told)
                 peer = ChannelPeer(channel=channel, is_first=self.grace == GRACE, **given)
                 self.grace = QUIET
             else:
@@ -128,6 +129,9 @@ class Checkup:
                     return await self._check_revision(revision, is_first=True)
                 if is_first and not speaks:
                     self.report.problem = await peer.explain_refusal()
+                    if self.alone is not None and self.alone.count_attempts():
+                        note("start.network", "the first start", peer.ended or f"no reply within {peer.wait:g} s")
+                        self.report.problem = "it did not start, and looked for a network: give it one with --network"
                 for fault in held if speaks or is_first else ():
                     # What was wrong on a revision that the server does not speak says nothing.
                     if fault[0] != "handshake.none" or not self.report.problem:
@@ -166,10 +170,12 @@ class Checkup:
                 if self.previous[name] != found[name]:
                     peer.note("deception.changed", name, f"{self.previous[name]}, now {found[name]}")
         await server_lists.call_tools(peer, lists, self.calls)
+        self.usual = peer.usual
         for probe in get_probes("probe", peer.revision):
             # Over HTTP, what is no JSON is refused by a status.
             is_meant = not probe.is_fresh and not (probe.raw and (self.is_oldest or type(peer) is not ChannelPeer))
-            if is_meant and not peer.ended and (not probe.needs or probe.needs in peer.capabilities):
+            there = {"", *peer.capabilities, "" if peer.counts["silent"] else "answers"}
+            if is_meant and not peer.ended and probe.needs in there:
                 await _try_probe(peer, probe)
         await peer.try_transport()
         return lists
@@ -194,6 +200,10 @@ class Checkup:
             elif (second := await server_lists.read_lists(peer)) != first and not peer.ended:
                 differing = [member for member, items in first.items() if items != second.get(member)]
                 note("list.unstable", f"{', '.join(differing)} of two sessions", "the two are not the same")
+            elif not peer.ended and not {"rpc.silent", "rpc.id", "rpc.twice"} & {
+                one.rule.id for one in self.report.findings
+            }:
+                await self._ask_together(peer, note)
             if self.report.revisions == [revision.name]:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(MEMORY_WAIT):
@@ -202,6 +212,29 @@ class Checkup:
             if probe.is_fresh:
                 async with self._connect(revision, note) as peer:
                     await _try_probe(peer, probe)
+
+    async def _ask_together(self, peer: RawPeer, note: Note) -> None:
+        """Send requests with the same ids in one more session at the same time: each is to get its own answers."""
+        place, met, shared = "two sessions at the same moment", CheckReport(""), list[Json]()
+        async with self._connect(peer.revision, note) as other:
+            if not await _open_session(other, is_first=False):
+                note("session.together", place, other.ended or "the second one was refused")
+                return
+            peer.is_calling, other.is_calling, other.token = True, True, f"{peer.token}-other"
+            peer.note = other.note = partial(add_fault, met)
+            unknown: Usual = ("antiphon-check/nothing", {})
+            pairs = [(each, each) for each in self.usual] + [(self.usual[0], unknown), (unknown, self.usual[0])] * 4
+            for at, pair in enumerate(pairs):
+                replies = await asyncio.gather(*[
+                    one.ask(method, {**params, "_meta": {"progressToken": one.token}}, id=f"shared-{at}")
+                    for one, (method, params) in zip((peer, other), pair, strict=True)
+                ])  # fmt: skip
+                shared += [{"asked": asked, "reply": reply} for (asked, _), reply in zip(pair, replies, strict=True)]
+            crossed = [f"{one.rule.id} {one.seen}" for one in met.findings]
+            faults = [fault for each in shared for fault in find_faults("together", {**each, "crossed": crossed})]
+            # What has crossed, which comes first, explains what is missing.
+            for rule, _, seen in sorted(faults, key=lambda fault: fault[0])[:1]:
+                note(rule, place, seen or peer.ended or other.ended or "no reply")
 
     async def _watch_memory(self, peer: RawPeer, note: Note) -> None:
         """Note by what the server grows: by some request, or by sessions where one process serves them all."""
@@ -242,7 +275,9 @@ async def _try_probe(peer: RawPeer, probe: Probe) -> None:
     if probe.raw:
         await peer.exchange([probe.raw.encode()])
     is_notification = probe.method.startswith("notifications/")
-    if is_notification:
+    if probe.name == "cancellation":
+        await peer.cancel(probe.params)
+    elif is_notification:
         await peer.notify(probe.method, probe.params)
     is_harmless = probe.raw or is_notification or probe.method == "harmless"
     method = probe.method if not is_harmless else "server/discover" if peer.revision.modern else "ping"
@@ -254,6 +289,8 @@ async def _try_probe(peer: RawPeer, probe: Probe) -> None:
     requests = [request, peer.make_request(method)] if probe.name == "batch" else [request]
     messages = [requests] if probe.name == "batch" else requests
     replies = await peer.ask_all(requests, messages, place=probe.place or probe.method, may_fail=probe.may_fail)
+    if None in replies and probe.needs == "answers":
+        peer.ended = peer.ended or "it does not answer any more"
     if replies[0] is not None or probe.may_fail:
         unread = peer.counts["without id"] - before
         value = {**(replies[0] or {}), "errorsWithoutId": unread, "answered": None not in replies}
@@ -267,14 +304,16 @@ async def check_server(
     headers: Mapping[str, str] | None = None,
     timeout: float = 10.0,
     keep_keys: bool = False,
+    network: bool = False,
     revision: str = "auto",
     previous: Mapping[str, str] | None = None,
     client: str = "",
 ) -> CheckReport:
     """Check a server by connecting to it, on every revision that it speaks, and return a report.
 
-    A command is started several times, in a home of its own that is deleted afterwards, with a small environment. No
-    tool is called but those in ``calls``. What a server does never raises: it becomes a finding.
+    A command is started several times, in a home of its own that is deleted afterwards, with a small environment, and
+    without a network where the system can do that and the command has nothing to download. No tool is called but those
+    in ``calls``. What a server does never raises: it becomes a finding.
 
     Args:
         target: a ``Server``, a URL, a command line, a ``.py`` file, or an entry of a configuration.
@@ -282,6 +321,7 @@ async def check_server(
         headers: HTTP headers for a URL, such as ``Authorization``.
         timeout: seconds for one reply; the first one may take a minute.
         keep_keys: give the server the secrets in its entry, which are replaced by a placeholder otherwise.
+        network: start a command with the network of this machine; false by default.
         revision: the only revision to try; ``"auto"``, the default, for all.
         previous: the ``definitions`` of an earlier report; what has changed since becomes a finding.
         client: a host to play, such as ``"codex"``: what it would lose of the server becomes advice. By default none.
@@ -298,33 +338,31 @@ async def check_server(
         allowed = {name: msgspec.json.decode(text or "{}", type=dict[str, Any]) for name, _, text in pairs}
     except ValueError as error:
         raise ConfigError(f"calls are written NAME or NAME={{...}}, with a JSON object: {error}") from None
-    where, report = locate_target(target), examine_launch(target)
+    where, report = locate_target(target), await asyncio.to_thread(examine_launch, target, network=network)
     if isinstance(where, Address):
         where = structs.replace(where, headers={**(where.headers or {}), **(headers or {})})
-    with give_home(where, keep_keys=keep_keys) as housed:
-        checkup = Checkup(housed, report, allowed, timeout, revision, previous or {}, read_rules().clients.get(client))
+    with isolate_command(where if keep_keys else hide_keys(where), report.network) as (housed, alone):
+        played = read_rules().clients.get(client)
+        checkup = Checkup(housed, report, allowed, timeout, revision, previous or {}, played, alone)
         try:
             async with asyncio.timeout(TOTAL_WAIT):
                 await checkup.run()
         except TimeoutError:
             add_fault(report, "safety.unfinished", "the whole check", f"not finished within {TOTAL_WAIT:g} s")
+        if alone is not None and alone.count_attempts():
+            report.network += ", and it looked for another one"
     return report
 
 
-@contextmanager
-def give_home(where: Any, *, keep_keys: bool) -> Generator[Any]:
-    """Give a command a home for as long as the context lasts, and a placeholder for each of its keys."""
-    with GUARDIAN.held(), tempfile.TemporaryDirectory(prefix="antiphon-check-", ignore_cleanup_errors=True) as home:
-        if isinstance(where, Command):
-            env = dict(where.env or {})
-            keys = [] if keep_keys else [one for one, text in env.items() if names_password(one) or find_secrets(text)]
-            env = {**dict.fromkeys(_HOMES, home), **env, **dict.fromkeys(keys, "antiphon-check-placeholder")}
-            where = structs.replace(where, env=env)
-        yield where
+def hide_keys(where: Any) -> Any:
+    """Return a target whose command gets a placeholder for each of its keys."""
+    env: Mapping[str, str] = (where.env if isinstance(where, Command) else None) or {}
+    keys = [one for one, text in env.items() if names_password(one) or find_secrets(text)]
+    return structs.replace(where, env={**env, **dict.fromkeys(keys, "antiphon-check-placeholder")}) if keys else where
 
 
-def examine_launch(target: Target) -> CheckReport:
-    """Return a report with what is unsafe about starting or reaching a server, without doing so."""
+def examine_launch(target: Target, *, network: bool = False) -> CheckReport:
+    """Return a report with what is unsafe about starting or reaching a server, and its network, without doing so."""
     where = locate_target(target)
     about: Json = {}
     name = str(getattr(where, "name", "server"))
@@ -341,6 +379,7 @@ def examine_launch(target: Target) -> CheckReport:
         }  # fmt: skip
     hidden = _OPTION.sub(lambda found: f"{found[1]} ***" if names_password(found[1]) else found[0], name)
     report = CheckReport(target=excerpt_of(hidden))
+    report.network = describe_network(where.argv, is_allowed=network) if isinstance(where, Command) else ""
     for rule, path, seen in find_faults("launch", about):
         add_fault(report, rule, f"start {path}".rstrip(), seen)
     return report

@@ -19,8 +19,9 @@ from aiohttp.test_utils import RawTestServer
 
 from antiphon.check.check_report import CheckReport, add_fault
 from antiphon.check.check_rules import Probe, excerpt_of, find_faults, read_object, read_rules
-from antiphon.check.checkup import START_WAIT, examine_launch, give_home
+from antiphon.check.checkup import START_WAIT, examine_launch
 from antiphon.check.raw_peer import MAX_MESSAGES, QUIET, Json
+from antiphon.client.connection.isolation import isolate_command
 from antiphon.client.connection.targets import Command
 from antiphon.protocol.http.param_headers import NAMED_BY
 from antiphon.protocol.http.sse import encode_event
@@ -235,10 +236,10 @@ async def check_client(command: Sequence[str], *, timeout: float = 10.0) -> Chec
     It is to list the tools there, call each, and end. ``timeout``: seconds for one answer, and of silence after which
     it is ended. Raises ``ConfigError`` if there is no such program; whatever else the client does becomes a finding.
     """
-    report = CheckReport(target=examine_launch(command).target, is_client=True)
+    report = CheckReport(target=examine_launch(command, network=True).target, is_client=True)
     over = "stdio" if any("{server}" in word for word in command) else "http"
     ends, said = True, ""
-    with give_home(Command(argv=command), keep_keys=True) as housed:
+    with isolate_command(Command(argv=command)) as (housed, _):
         for trial in [one for one in read_rules().trial if one.over in ("", over)]:
             server = TrialServer(trial=trial, report=report, wait=timeout)
             how, said = await server.run(housed, timeout if ends else SETTLE, ends=ends)

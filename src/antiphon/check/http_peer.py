@@ -16,8 +16,9 @@ from yarl import URL
 from antiphon.auth.challenge import oauth_challenge, read_challenges
 from antiphon.auth.client.discovery import resource_places
 from antiphon.check.check_rules import Probe, excerpt_of, get_probes, read_list, read_object
-from antiphon.check.raw_peer import MAX_BYTES, IsDone, Json, RawPeer
+from antiphon.check.raw_peer import MAX_BYTES, QUIET, IsDone, Json, RawPeer
 from antiphon.errors import RemoteProtocolError
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.machine.loopback import is_loopback
 from antiphon.machine.running_processes import list_listeners
 from antiphon.protocol.http.param_headers import NAMED_BY, encode_value
@@ -110,6 +111,15 @@ class HttpPeer(RawPeer):
                 self.event_id = self.event_id or event.id or ""
                 if event.data.strip() and event.event == "message":
                     self.take(event.data)
+
+    async def abandon(self, request: Json, notification: Json) -> None:
+        """Send a request and cancel it: from 2026-07-28 on by closing its stream, before by a notification."""
+        sent = asyncio.create_task(self._request("POST", self._make_headers(request), request, lambda: False))
+        await asyncio.wait([sent], timeout=QUIET)
+        if not self.revision.modern:
+            await self.exchange([notification])
+            await asyncio.wait([sent], timeout=QUIET)
+        await end_tasks(sent)
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
         """Send a notification; the first one follows the response that has opened the session."""

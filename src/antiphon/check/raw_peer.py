@@ -27,6 +27,7 @@ from antiphon.wire.revisions import Revision
 Json = dict[str, Any]
 Note = Callable[[str, str, object], None]
 """Takes the id of a rule, the place, and what was seen there."""
+Usual = tuple[str, Mapping[str, Any]]  # a method and params that are allowed
 IsDone = Callable[[], bool] | None  # whether all that is awaited has come
 MAX_MESSAGES, MAX_BYTES = 20_000, 64 * 1024 * 1024
 """Most messages and bytes of one connection: all lists of a server with 10,000 tools on pages of one; four frames."""
@@ -50,6 +51,8 @@ class RawPeer:
     place: str = "initialize"
     ended: str = ""
     is_calling: bool = False
+    usual: Sequence[Usual] = (("ping", {}),)
+    token: str = CLIENT["name"]  # of progress
     took: float = 0.0  # seconds until the answer to the opening
     progress: float = -math.inf  # the latest one of the open request
     is_explained: bool = False  # whether it was noted already why the open request is not answered
@@ -81,9 +84,11 @@ class RawPeer:
         params = {"protocolVersion": self.revision.name, "capabilities": self.declares, "clientInfo": self.info}
         return {"jsonrpc": "2.0", "id": "opening", "method": "initialize", "params": params}
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, place: str = "") -> Json | None:
+    async def ask(
+        self, method: str, params: Mapping[str, Any] | None = None, *, place: str = "", id: object = None
+    ) -> Json | None:
         """Send a request and return its reply; ``None`` if none came, which is noted."""
-        return (await self.ask_all([self.make_request(method, params)], place=place))[0]
+        return (await self.ask_all([self.make_request(method, params, id=id)], place=place))[0]
 
     async def ask_all(
         self, requests: Sequence[Json], messages: Sequence[object] = (), *, place: str = "", may_fail: bool = False
@@ -112,6 +117,18 @@ class RawPeer:
         """Send a notification."""
         self.place = method
         await self.exchange([{"jsonrpc": "2.0", "method": method, "params": params}])
+
+    async def cancel(self, params: Mapping[str, object]) -> None:
+        """Send a request that is allowed, and cancel it without waiting: a reply that comes nevertheless is right."""
+        method, given = self.usual[-1]
+        request = self.make_request(method, given)
+        self._done[repr(request["id"])], self.is_calling = False, method == "tools/call"
+        told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {**params, "requestId": request["id"]}}
+        await self.abandon(request, told)
+
+    async def abandon(self, request: Json, notification: Json) -> None:
+        """Send a request, and the notification that it is cancelled."""
+        await self.exchange([request, notification])
 
     async def exchange(self, messages: Sequence[object], is_done: IsDone = None) -> None:
         """Send messages, or bytes as they are, and take what comes until ``is_done``; without it nothing is awaited."""
@@ -165,10 +182,10 @@ class RawPeer:
         elif isinstance(members.get("method"), str) and self.opening:
             value: object = read_object(members.get("params")).get("progress")
             number = value if isinstance(value, int | float) and not isinstance(value, bool) else -math.inf
-            grows = number > self.progress
+            state = {"declared": self.capabilities, "isCalling": self.is_calling, "grows": number > self.progress}
+            state["isOurs"] = read_object(members.get("params")).get("progressToken") == self.token
             if members["method"] == "notifications/progress":
                 self.progress = max(number, self.progress)
-            state = {"declared": self.capabilities, "isCalling": self.is_calling, "grows": grows}
             self.examine("notification", {**members, **state}, seen=members)
 
     def take_request(self, message: Json) -> None:
@@ -185,10 +202,12 @@ class RawPeer:
         if self._done.get(key) or key in self._replies:
             self.note("rpc.twice", self.place, message)
             return
+        if key not in self._pending and key in self._done:
+            self._done[key] = True
+            return
         if key not in self._pending:
-            if key not in self._done:
-                self.note("rpc.id", self.place, message)
-            if key in self._done or len(self._pending) != 1:
+            self.note("rpc.id", self.place, message)
+            if len(self._pending) != 1:
                 return
             # It can only be the reply to this request, which is examined as such.
             (key,) = self._pending

@@ -36,6 +36,8 @@ async def read_lists(peer: RawPeer) -> Definitions:
     for capability, method, member, _, _ in LISTS:
         if capability in peer.capabilities and not peer.ended:
             found[member] = await _read_list(peer, method, member)
+            if found[member] and peer.usual[0][0] == "ping":
+                peer.usual = [(method, {})]
     return found
 
 
@@ -97,6 +99,8 @@ async def call_tools(peer: RawPeer, lists: Definitions, calls: Mapping[str, Mapp
         params = {"name": name, "arguments": dict(calls[name]), "_meta": {"progressToken": "antiphon-check"}}
         reply = await peer.ask("tools/call", params, place=place)
         result = read_object((reply or {}).get("result"))
+        if reply is not None:
+            peer.usual = [*peer.usual, ("tools/call", {"name": name, "arguments": calls[name]})]
         if reply is not None and "result" in reply and result.get("resultType", "complete") == "complete":
             peer.examine("call", result, place)
             for secret in find_secrets(encode_value(result)[:MAX_TEXT].decode(errors="replace"))[:3]:

@@ -25,6 +25,8 @@ def test_nothing_is_started_where_nobody_can_be_asked(cli: Cli):
     assert done.code == 2
     assert "shop.py" in done.err
     assert "home         a temporary one" in done.err
+    assert "network      none but its own loopback" in done.err
+    assert "network      that of this machine\n" in cli("check", SHOP, "--network").err
     assert "--yes allows it" in done.err
 
 
@@ -33,6 +35,7 @@ def test_a_right_server_ends_with_0_and_is_compared_later(shop: Cli):
     done = shop("check", SHOP, "--yes", "--json", *ONE)
     assert done.code == 0, done.out
     assert done.objects[0]["revisions"] == ["2025-11-25"]
+    assert done.objects[0]["network"] == "none but its own loopback"
     digests = dict.fromkeys(done.objects[0]["definitions"], "0")
     Path("before.json").write_text(json.dumps({"definitions": digests}), encoding="utf-8")
     done = shop("check", "--yes", "--since", "before.json", *ONE, "--", sys.executable, SHOP)

@@ -41,6 +41,7 @@ async def command(
     call: list[str] | None = None,
     yes: bool = False,
     keys: bool = False,
+    network: bool = False,
     since: Path | None = None,
     played: Annotated[
         str, "--as CLIENT: Also say what this host would lose: claude-code, codex, gemini, copilot or opencode."
@@ -56,9 +57,10 @@ async def command(
     """Check whether a server is right, and safe to use.
 
     It is tried on every revision of the protocol that it speaks, and only what it declares. A program is started
-    several times, in a home of its own and without your keys, after you were shown what would run. No tool is called
-    without --call. With --client, a client is started several times in the same way; {url} in its command becomes
-    the address, or {server} the command over stdio, of a server whose tools it is to list, and to call each.
+    several times after you were shown what would run: in a home of its own, without your keys and, where the system can
+    do that, without a network. No tool is called without --call. With --client, a client is started several times in
+    the same way, with the network; {url} in its command becomes the address, or {server} the command over stdio, of a
+    server whose tools it is to list, and to call each.
 
     Exit code 1 if a MUST of the specification is broken (advice is no failure), 2 if it could not be checked; of
     several servers the highest.
@@ -67,19 +69,20 @@ async def command(
         --call NAME: A tool that may be called, by its name or as NAME={...} with its arguments; may be repeated.
         --yes: Start the program without asking you.
         --keys: Also give it the secrets in its entry, in place of a placeholder.
+        --network: Also give it the network of this machine, as a command that downloads what it runs gets it always.
         --since FILE: Also report definitions that are not those of an earlier check, which --json has printed.
         --sarif FILE: Also write the findings as SARIF 2.1.0.
         --junit FILE: Also write each rule as a test case of JUnit XML.
         --header, -H 'NAME: VALUE': An HTTP header to send with every request to a URL; may be repeated.
         --timeout SECONDS: Most seconds for one reply; the first one may take a minute.
     """
-    if client and (every or call or keys or since or played or header or revision != "auto" or not words):
+    if client and (every or call or keys or network or since or played or header or revision != "auto" or not words):
         raise ConfigError("--client takes a command, and of the options --yes, --json, --sarif, --junit and --timeout")
     if every and since is not None:
         raise ConfigError("--since compares one server: give its name in place of --all")
     check: Callable[[Any], Awaitable[CheckReport]] = partial(
         check_server, calls=call or (), headers=Reach(header=header).headers, timeout=timeout, keep_keys=keys,
-        revision=revision, previous=since and read_definitions(since), client=played,
+        network=network, revision=revision, previous=since and read_definitions(since), client=played,
     )  # fmt: skip
     if client:
         # Imported here, because a server needs no other server to be checked.
@@ -91,7 +94,7 @@ async def command(
     for name, find_target in targets.items():
         try:
             target = find_target()
-            _ask_to_start(target, yes=yes, keys=keys)
+            _ask_to_start(target, yes=yes, keys=keys, network=network or client)
             report = await check(target)
         except (AntiphonError, formats.Failed) as error:
             if not every:
@@ -120,15 +123,16 @@ def _list_targets(words: Sequence[str], config: Path | None, *, every: bool) -> 
     return {name: partial(target_of, one, name) for name, one in found.items()}
 
 
-def _ask_to_start(target: Target, *, yes: bool, keys: bool) -> None:
+def _ask_to_start(target: Target, *, yes: bool, keys: bool, network: bool) -> None:
     """Show what would run, and ask; raises ``Failed`` if nobody allows it."""
     where = locate_target(target)
     if not isinstance(where, Command) or yes:
         return
-    teller, found = Teller(sys.stderr), examine_launch(target)
+    teller, found = Teller(sys.stderr), examine_launch(target, network=network)
     teller.say(f"This program would be started several times, as you:\n  {found.target}")
     teller.say(f"  folder       {where.cwd or Path.cwd()}")
     teller.say("  home         a temporary one, deleted afterwards")
+    teller.say(f"  network      {found.network}")
     shown = "".join(f", {name}={mask_text(value)[:80]}" for name, value in (where.env or {}).items())
     teller.say(f"  environment  PATH, language and terminal{shown}; keys {'included' if keys else 'replaced'}")
     for one in found.findings:

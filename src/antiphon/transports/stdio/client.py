@@ -422,6 +422,7 @@ class StdioClientChannel(ClosedOnce, Receiving):
         errlog: ErrLog | None = None,
         grace: float = GRACE,
         equipment: Equipment | None = None,
+        name: str = "",
     ) -> StdioClientChannel:
         """Start a server and return the channel to it.
 
@@ -435,6 +436,7 @@ class StdioClientChannel(ClosedOnce, Receiving):
             errlog: a callable that gets each line of its stderr, or a text file they are written to.
             grace: seconds for each step of the shutdown.
             equipment: changes its environment, and is told of its start and end.
+            name: what errors call it; by default its program.
 
         Raises:
             ConfigError: it cannot be started; the message names the program.
@@ -448,7 +450,7 @@ class StdioClientChannel(ClosedOnce, Receiving):
             if equipment is not None:
                 equipment.ended()
             raise
-        channel = cls(child, command[0], StderrTail(stderr_tail, errlog), max_frame, equipment)
+        channel = cls(child, name or command[0], StderrTail(stderr_tail, errlog), max_frame, equipment)
         if equipment is not None:
             equipment.started(child.process.pid)
         await channel._connect()
