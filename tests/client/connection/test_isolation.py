@@ -143,6 +143,15 @@ async def test_where_the_system_forbids_it_a_server_has_the_network(monkeypatch:
     assert (report.findings, report.problem) == ([], "")
 
 
+async def test_a_server_without_a_network_is_told_from_one_that_is_broken():
+    """What is wrong is not known then; the option that would show it is named."""
+    report = await check_server(start_faulty("needs a network"), timeout=30.0)
+    assert "--network" in report.problem
+    assert report.network == "none but its own loopback, and it looked for another one"
+    report = await check_server(start_faulty("needs a network"), timeout=30.0, network=True)
+    assert (report.network, [one.rule.id for one in report.errors]) == ("that of this machine", ["handshake.none"])
+
+
 def test_a_home_is_deleted_with_all_that_is_in_it():
     """What a program has written there does not stay."""
     with isolate_command(Command(argv=["x"], env={"A": "b"})) as (housed, _):
