@@ -5,9 +5,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.made
 ARGS ?=
-# Half of the time a test waits for a program that it has started, so two workers share a processor. Each is given whole
-# files (worksteal), so that only one of them loads what a file needs.
-WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# More than half of the time a test waits for a program that it has started, so three workers share a processor. Each is
+# given whole files (worksteal), so that only one of them loads what a file needs.
+WORKERS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 # The tests start hundreds of programs; without bytecode each of them compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 define NEEDS_PYTHON
@@ -59,7 +59,7 @@ postgres: $(STAMP) ## the store on a real PostgreSQL (needs its server programs;
 	$(BIN)/pytest -n auto --dist loadfile -m "postgres and not endurance" --timeout 120 tests/faults tests/host tests/machine tests/server tests/sql tests/replicas $(ARGS)
 
 redis: $(STAMP) ## replicas on a real Redis (needs redis-server; starts one of its own)
-	$(BIN)/pytest -m redis --timeout 120 tests/benchmarks tests/faults tests/server tests/replicas tests/test_deploy.py $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m redis --timeout 120 tests/benchmarks tests/faults tests/server tests/replicas tests/test_deploy.py $(ARGS)
 
 nginx: $(STAMP) ## two replicas behind a real nginx (which must be installed: apt-get install nginx-light)
 	$(BIN)/pytest -m nginx --timeout 180 tests/faults tests/scenarios $(ARGS)
