@@ -54,9 +54,9 @@ async def fault(place: Place, known: Head | None = None) -> tuple[int, str]:
 def test_steps_are_at_hand_in_order_and_by_ask():
     """Oldest first; the steps of one ask can be picked out."""
     audit = Audit()
-    audit.note(origin("1"), "sampling/createMessage", "received")
-    audit.note(origin("2"), "sampling/createMessage", "received")
-    audit.note(origin("1"), "sampling/createMessage", "refused", "policy", "abc")
+    audit.keep(audit.draft(origin("1"), "sampling/createMessage", "received"))
+    audit.keep(audit.draft(origin("2"), "sampling/createMessage", "received"))
+    audit.keep(audit.draft(origin("1"), "sampling/createMessage", "refused", "policy", "abc"))
     assert [record.step for record in audit.records("1")] == ["received", "refused"]
     last = audit.records()[-1]
     assert (last.identity, last.outcome, last.digest, last.call) == (origin().identity, "policy", "abc", "call-1")
@@ -67,7 +67,7 @@ def test_what_is_at_hand_is_bounded():
     """A server that asks for ever cannot fill the memory."""
     audit, asking = Audit(), origin()
     for _ in range(10_005):
-        audit.note(asking, "sampling/createMessage", "received")
+        audit.keep(audit.draft(asking, "sampling/createMessage", "received"))
     assert len(audit.records()) == 10_000
 
 

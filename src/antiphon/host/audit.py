@@ -92,29 +92,6 @@ class Audit:
         self._store = store or MemoryStore()
         self._recent: deque[Record] = deque(maxlen=_KEPT)
 
-    def note(
-        self,
-        origin: Origin,
-        method: str,
-        step: Step,
-        outcome: str = "",
-        digest: str | None = None,
-        **facts: Unpack[Facts],
-    ) -> Record:
-        """Make a record and keep it in memory. The store keeps it once the transaction that carries it is committed.
-
-        Args:
-            origin: who asked, and why.
-            method: method of the ask.
-            step: stage of the pipeline.
-            outcome: what the stage decided.
-            digest: hash of the content.
-            facts: further members of the record.
-        """
-        record = self.draft(origin, method, step, outcome, digest, **facts)
-        self._recent.append(record)
-        return record
-
     async def record(self, origin: Origin, method: str, step: Step, outcome: str, **facts: Unpack[Facts]) -> None:
         """Record something before it happens, in a transaction of its own.
 
@@ -125,7 +102,8 @@ class Audit:
             outcome: how.
             facts: further members of the record.
         """
-        await self._store.commit(Change(records=(self.note(origin, method, step, outcome, **facts),)))
+        record = self.keep(self.draft(origin, method, step, outcome, **facts))
+        await self._store.commit(Change(records=(record,)))
 
     async def record_access_change(
         self,
@@ -161,7 +139,7 @@ class Audit:
         digest: str | None = None,
         **facts: Unpack[Facts],
     ) -> Record:
-        """Make a record of something that has not happened yet, and may fail to.
+        """Make a record of what happens, without keeping it: it may still fail to.
 
         Args:
             origin: who asked, and why.
@@ -189,13 +167,14 @@ class Audit:
             **facts,
         )
 
-    def keep(self, record: Record) -> None:
-        """Keep a draft in memory, because it has happened.
+    def keep(self, record: Record) -> Record:
+        """Keep a draft in memory, because it has happened, and return it. The store keeps it once it is committed.
 
         Args:
             record: the draft.
         """
         self._recent.append(record)
+        return record
 
     def records(self, ask: str | None = None) -> list[Record]:
         """Return the latest records of this process, oldest first.

@@ -208,12 +208,12 @@ async def _record_handover(
     audit: Audit, store: Store, origin: Origin, answer: _HandoverAnswer, why: str | None
 ) -> None:
     if why is None:
-        record = audit.note(origin, answer.method, "answered", "handed-over")
+        record = audit.draft(origin, answer.method, "answered", "handed-over")
         outcome = Outcome(became="handed-over")
     else:
-        record = audit.note(origin, answer.method, "withdrawn", f"late:{why}")
+        record = audit.draft(origin, answer.method, "withdrawn", f"late:{why}")
         outcome = Outcome(became="late", why=why)
-    await store.commit(Change(ended=make_end(answer.reviews, outcome), records=(record,)))
+    await store.commit(Change(ended=make_end(answer.reviews, outcome), records=(audit.keep(record),)))
 
 
 def make_end(reviews: tuple[str, ...], outcome: Outcome) -> Ended | None:
@@ -389,7 +389,7 @@ class Case:
 
     def note(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> None:
         """Record a step; it is saved with the next change."""
-        self._unsaved.append(self.desk.audit.note(self.origin, self.method, step, outcome, digest, **facts))
+        self._unsaved.append(self.desk.audit.keep(self.draft(step, outcome, digest, **facts)))
 
     async def content(self, value: msgspec.Struct) -> str | None:
         """Return what a record keeps of a value: nothing unless content is kept, and never secrets."""
