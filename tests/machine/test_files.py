@@ -18,11 +18,11 @@ from antiphon.cli.arguments import read_arguments, read_request
 from antiphon.cli.commands.audit.command import read_anchors, verify_file
 from antiphon.cli.commands.gateway import _has_servers
 from antiphon.cli.config_files import read_config
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.host.config.toml_files import Trust
 from antiphon.host.store import open_store
-from antiphon.machine.files import open_file, open_replacement, read_file, replace_file
+from antiphon.machine.files import decode_text, open_file, open_replacement, read_file, replace_file
 
 
 def mode(path: Path) -> int:
@@ -115,6 +115,15 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path):
     assert read_file(tmp_path / "file", 3) == b"con"
     with pytest.raises(OSError, match="link"):
         open_file(tmp_path / "link", follow=False)
+
+
+def test_a_text_is_bounded_utf_8():
+    """The error names the place; a mark of the order of bytes, as Windows writes it, is no part of the text."""
+    assert decode_text(b"\xef\xbb\xbfa = 1", "f.toml", 8) == "a = 1"
+    assert decode_text(b"\xef\xbb\xbf", "f.toml", 8, encoding="utf-8") == "\ufeff"
+    for data, problem in ((b"123456789", "f.toml: larger than 8 bytes"), (b"\xff", "f.toml: not UTF-8")):
+        with pytest.raises(ConfigError, match=problem):
+            decode_text(data, "f.toml", 8)
 
 
 def test_a_pipe_a_device_and_a_folder_are_no_files(tmp_path: Path):

@@ -22,7 +22,7 @@ from antiphon.cli.output.formats import Failed, find_json_mistake
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.checks.validate import validate_request
-from antiphon.machine.files import read_file
+from antiphon.machine.files import decode_text, read_file
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
@@ -98,10 +98,7 @@ def _read_word(word: str) -> str:
     """Return the text that a word stands for: the content of a file, standard input, or itself."""
     if word != "-" and not word.startswith("@"):
         return word
-    try:
-        return read_input(Path(word.removeprefix("@")), _LARGEST).decode()
-    except UnicodeDecodeError:
-        raise ConfigError(f"{word}: not UTF-8") from None
+    return decode_text(read_input(Path(word.removeprefix("@")), _LARGEST), word, _LARGEST)
 
 
 def _parse_json(place: str, text: str) -> object:

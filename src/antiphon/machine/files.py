@@ -17,6 +17,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO
 
+from antiphon.errors import ConfigError
+
 TOOL_FOLDERS = frozenset({"node_modules", "venv", "env", "build", "dist", "target", "site-packages", "__pycache__"})
 """Folders that tools fill, and nobody writes in."""
 
@@ -45,6 +47,16 @@ def read_file(path: Path, limit: int = -1) -> bytes:
     """Read a regular file, or its first ``limit`` bytes; raises ``OSError`` as ``open_file`` does."""
     with open_file(path) as file:
         return file.read(limit)
+
+
+def decode_text(data: bytes, place: object, most: int, *, encoding: str = "utf-8-sig") -> str:
+    """Return the text of a file; ``ConfigError`` names the place of one that is too large, or not UTF-8."""
+    if len(data) > most:
+        raise ConfigError(f"{place}: larger than {most} bytes")
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        raise ConfigError(f"{place}: not UTF-8") from None
 
 
 def keep_from_others(path: Path) -> bool:

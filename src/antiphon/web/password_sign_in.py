@@ -20,7 +20,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.people import Person, find_role
 from antiphon.host.config.settings import SignIn
 from antiphon.host.review.decisions import InvalidInput
-from antiphon.machine.files import keep_from_others, parse_toml, read_file
+from antiphon.machine.files import decode_text, keep_from_others, parse_toml, read_file
 from antiphon.web.site import Site
 
 MAX_FILE = 1024 * 1024
@@ -140,17 +140,15 @@ def read_people(path: Path) -> dict[str, PersonEntry]:
         data = read_file(path, MAX_FILE + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read, or kept from others: {error.strerror}") from None
-    if len(data) > MAX_FILE:
-        raise ConfigError(f"{path}: larger than {MAX_FILE} bytes")
-    return _parse_people(path, data)
+    return _parse_people(path, decode_text(data, path, MAX_FILE))
 
 
 @lru_cache(maxsize=1)
-def _parse_people(path: Path, data: bytes) -> dict[str, PersonEntry]:
+def _parse_people(path: Path, text: str) -> dict[str, PersonEntry]:
     people: dict[str, PersonEntry] = {}
     name = ""
     try:
-        for name, table in parse_toml(data.decode()).items():
+        for name, table in parse_toml(text).items():
             entry = msgspec.convert(table, PersonEntry)
             if people.setdefault(normalize("NFC", name), entry) is not entry:
                 raise ValueError("the name stands here twice, in letters that look the same")

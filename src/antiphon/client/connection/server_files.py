@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.errors import ConfigError
-from antiphon.machine.files import parse_toml, read_file
+from antiphon.machine.files import decode_text, parse_toml, read_file
 
 MAX_FILE = 1024 * 1024
 """Most bytes; a file with a hundred servers has 50 kB."""
@@ -90,12 +90,7 @@ def read_servers(data: bytes, place: Path) -> dict[str, ServerEntry]:
     An entry of the wrong form costs the other servers nothing: its ``fault`` names the member. Raises
     ``ConfigError``, which names line and column, for a file that cannot be read or has the wrong form.
     """
-    if len(data) > MAX_FILE:
-        raise ConfigError(f"{place}: larger than {MAX_FILE} bytes")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{place}: not UTF-8") from None
+    text = decode_text(data, place, MAX_FILE)
     try:
         section, found = _find_section(_parse_toml(text) if place.suffix == ".toml" else read_json(text))
     except ConfigError as error:
@@ -168,11 +163,9 @@ def _read_env_file(path: Path, place: str) -> dict[str, str]:
     """Read lines of ``NAME=value``; values may be quoted, and ``#`` begins a comment."""
     try:
         data = read_file(path, MAX_FILE + 1)
-        if len(data) > MAX_FILE:
-            raise ConfigError(f"{place}: envFile {path}: larger than {MAX_FILE} bytes")
-        lines = data.decode("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ConfigError(f"{place}: envFile {path}: {error}") from None
+    lines = decode_text(data, f"{place}: envFile {path}", MAX_FILE).splitlines()
     variables: dict[str, str] = {}
     for line in lines:
         name, equals, text = line.strip().removeprefix("export ").partition("=")

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from antiphon.client.connection.server_files import read_json
 from antiphon.errors import ConfigError
+from antiphon.machine.files import decode_text
 from antiphon.machine.public_names import describe_install
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -38,12 +39,7 @@ class HostDocument(Protocol):
 
 def read_document(path: Path, data: bytes, section: str) -> HostDocument:
     """Read a file by the ending of its name; raise ``ConfigError`` if it cannot be read, or a package is missing."""
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not UTF-8") from None
+    text = decode_text(data, path, MAX_BYTES, encoding="utf-8")
     try:
         if path.suffix == ".toml":
             return _Toml(path, text, section)

@@ -28,7 +28,7 @@ from antiphon.host.config import settings
 from antiphon.host.model_catalogue import PROVIDERS, Model
 from antiphon.host.models.selection import fill_in_model, standard_model
 from antiphon.host.store.store_location import state_folder
-from antiphon.machine.files import open_file, parse_toml, read_file, replace_file
+from antiphon.machine.files import decode_text, open_file, parse_toml, read_file, replace_file
 
 NAME = "antiphon.toml"
 MAX_CONFIG = 1024 * 1024
@@ -80,12 +80,7 @@ def _read_document(path: Path) -> ConfigDocument:
         data = read_file(path, MAX_CONFIG + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    if len(data) > MAX_CONFIG:
-        raise ConfigError(f"{path}: larger than {MAX_CONFIG} bytes")
-    try:
-        said = parse_document(data.decode(), str(path))
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not UTF-8") from None
+    said = parse_document(decode_text(data, path, MAX_CONFIG), str(path))
     # If the folder depended on where a program is started, another server could be taken for this one.
     folder = path.absolute().parent
     return msgspec.structs.replace(said, servers=tuple(entry.within(folder) for entry in said.servers))

@@ -36,6 +36,7 @@ from antiphon.host.terminal.console import Console, Layout, fold_rows
 from antiphon.host.terminal.forms import edit_text, fill_in, find_editor, from_form, to_form
 from antiphon.host.terminal.request_text import ENGLISH, show_changes
 from antiphon.host.terminal.tty import find_terminal, open_terminal
+from antiphon.machine.files import decode_text
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams
@@ -154,11 +155,9 @@ def read_answer(words: Sequence[str]) -> list[str]:
     """Return the words of an answer; ``-`` alone stands for standard input."""
     if list(words) != ["-"]:
         return list(words)
-    try:
-        # More than any server accepts.
-        return [read_input(Path("-"), 16 * 1024 * 1024).decode().rstrip("\n")]
-    except UnicodeDecodeError:
-        raise ConfigError("the answer is not UTF-8") from None
+    # More than any server accepts.
+    most = 16 * 1024 * 1024
+    return [decode_text(read_input(Path("-"), most), "the answer", most).rstrip("\n")]
 
 
 def _make_acceptance(id: str, item: review.ElicitItem) -> ElicitResult:
