@@ -1,7 +1,7 @@
 """A command that nobody trusts yet, started apart: in a home that is deleted afterwards, and without a network.
 
 Only Linux lets every user take the network from a program, unless the system forbids it, as many containers do.
-``isolation.txt`` is the program that does so. A home and a network do not close off files: a program can still change
+``network_holder`` is the program that does so. A home and a network do not close off files: a program can still change
 what runs later, or speak to what listens at a socket with a path.
 """
 
@@ -29,7 +29,7 @@ from antiphon.transports.stdio.reaper import GUARDIAN
 
 ALONE = "none but its own loopback"
 _HOMES = ("HOME", "USERPROFILE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "APPDATA")
-_PROGRAM = [sys.executable, "-IS", str(Path(__file__).with_suffix(".txt"))]
+_PROGRAM = [sys.executable, "-IS", str(Path(__file__).with_name("network_holder.py"))]
 _START_WAIT = 10.0  # seconds until a network is there; it takes some 50 ms
 _PREFIX = "ANTIPHON_SET_"
 """How variables of the command are named until it runs: some, such as ``LD_PRELOAD``, would act on the program."""

@@ -1,8 +1,11 @@
-# The program with which isolation.py starts others: Python, run without our package and without their variables.
-# Alone it makes a network that reaches nothing but its own loopback, says "ready", and holds it until its input ends.
-# With a process id and a command it joins the network of that process, and becomes the command. User, groups and files
-# stay what they are. What it starts cannot leave the network, not even as the superuser, because a namespace of users
-# takes from it all rights over other namespaces.
+"""The program with which ``isolation`` starts others: run by its path, without our package and without their variables.
+
+Alone it makes a network that reaches nothing but its own loopback, says "ready", and holds it until its input ends.
+With a process id and a command it joins the network of that process, and becomes the command. User, groups and files
+stay what they are. What it starts cannot leave the network, not even as the superuser, because a namespace of users
+takes from it all rights over other namespaces.
+"""
+
 from __future__ import annotations
 
 import ctypes
@@ -12,14 +15,13 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 NEW_USER, NEW_NETWORK, SET_FLAGS, UP = 0x10000000, 0x40000000, 0x8914, 1  # as Linux numbers them
 PREFIX, MARK = "ANTIPHON_SET_", "ANTIPHON_CHILD"  # of the command's variables; what the reaper finds it by
 
 
-def call(name: str, *arguments: int) -> None:
+def _call_system(name: str, *arguments: int) -> None:
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
@@ -31,16 +33,16 @@ def hold_network() -> None:
         if (child := os.fork()) == 0:
             os.close(writer)  # so that the end of the other copy is seen if it may not leave
             os._exit(map_ids(os.getppid()) if os.read(reader, 1) else 1)
-        call("unshare", NEW_USER | NEW_NETWORK)
+        _call_system("unshare", NEW_USER | NEW_NETWORK)
         os.write(writer, b".")
         if os.waitpid(child, 0)[1]:
             raise OSError("the ids of users cannot be mapped")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
             fcntl.ioctl(asked, SET_FLAGS, struct.pack("16sh14x", b"lo", UP))
     except OSError as error:
-        print(error.strerror or error, flush=True)
+        os.write(1, f"{error.strerror or error}\n".encode())
         return
-    print("ready", flush=True)
+    os.write(1, b"ready\n")
     sys.stdin.read()
 
 
@@ -60,10 +62,10 @@ def map_ids(pid: int) -> int:
     return 0
 
 
-def join_network(pid: str, command: Sequence[str]) -> None:
+def join_network(pid: str, command: list[str]) -> None:
     """Join the network of a process, and become the command; its variables are those with the prefix."""
     for name, kind in (("user", NEW_USER), ("net", NEW_NETWORK)):
-        call("setns", os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind)
+        _call_system("setns", os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind)
     # Python ignores these two, and a program inherits that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
