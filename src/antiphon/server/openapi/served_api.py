@@ -149,7 +149,11 @@ class _ServedOperation:
         successes = [answers.get(status) for status in answers.members if str(status).startswith("2")]
         self._answers = [api.document.follow(each, self.place) for each in successes]
         api.document.check([*self._parameters, self._body, *self._answers], self.place)
-        servers = [each for holder in (node, item, api.document.root) for each in holder.get("servers").items]
+        servers = [
+            each
+            for holder in (() if api.base else (node, item, api.document.root))
+            for each in holder.get("servers").items
+        ]
         nearest = api.document.follow(servers[0], self.place) if servers else node.get("")
         gaps = nearest.get("variables")
         url = re.sub(r"\{([^{}]*)\}", lambda gap: gaps.get(gap[1]).text("default") or gap[0], nearest.text("url"))
