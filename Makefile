@@ -59,7 +59,7 @@ postgres: $(STAMP) ## the store on a real PostgreSQL (needs its server programs;
 	$(BIN)/pytest -n auto --dist loadfile -m "postgres and not endurance" --timeout 120 tests/faults tests/host tests/machine tests/server tests/sql tests/replicas $(ARGS)
 
 redis: $(STAMP) ## replicas on a real Redis (needs redis-server; starts one of its own)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m redis --timeout 120 tests/benchmarks tests/faults tests/server tests/replicas tests/test_deploy.py $(ARGS)
+	$(BIN)/pytest -m redis --timeout 120 tests/benchmarks tests/faults tests/server tests/replicas tests/test_deploy.py $(ARGS)
 
 nginx: $(STAMP) ## two replicas behind a real nginx (which must be installed: apt-get install nginx-light)
 	$(BIN)/pytest -m nginx --timeout 180 tests/faults tests/scenarios $(ARGS)

@@ -28,7 +28,7 @@ from antiphon.host.review.question import hash_owner
 from antiphon.host.review.review import Approve, Decision, Deferred, Deny, ElicitItem, NoReviewer, ReviewItem, ToolItem
 from antiphon.host.review.review import digest as digest_of
 from antiphon.host.store.base import PendingCallRow
-from antiphon.machine.files import read_file
+from antiphon.machine.files import name_errors, read_file
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
@@ -193,10 +193,8 @@ class AgentTools:
         return [tools] if isinstance(tools, Client) else tools
 
     def _gateway(self, path: Path, held: AsyncExitStack) -> Gateway:
-        try:
+        with name_errors(path):
             data = read_file(path, 1024 * 1024 + 1)
-        except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}") from None
         entries = read_servers(data, path)
         if any(variables_in(entry) for entry in entries.values()) and not Trust().covers(path, data):
             raise ConfigError(f"{path} wants variables of the environment: antiphon trust add {path}")

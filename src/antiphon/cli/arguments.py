@@ -22,7 +22,7 @@ from antiphon.cli.output.formats import Failed, find_json_mistake
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.checks.validate import validate_request
-from antiphon.machine.files import decode_text, read_file
+from antiphon.machine.files import decode_text, name_errors, read_file
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
@@ -85,10 +85,8 @@ def _split_word(word: str) -> tuple[str, str, bool]:
 
 def read_input(path: Path, most: int = _LARGEST) -> bytes:
     """Read a file; ``-`` is standard input. ``most``: most bytes."""
-    try:
+    with name_errors(path):
         data = sys.stdin.buffer.read(most + 1) if str(path) == "-" else read_file(path, most + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
     if len(data) > most:
         raise ConfigError(f"{path}: larger than {most} bytes")
     return data

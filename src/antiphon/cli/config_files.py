@@ -32,7 +32,7 @@ from antiphon.host.checks.visible import make_inert
 from antiphon.host.config.settings import Config, GatewaySettings, Profile, Served
 from antiphon.host.config.toml_files import Trust
 from antiphon.identity import command_of
-from antiphon.machine.files import read_file
+from antiphon.machine.files import name_errors, read_file
 from antiphon.wire.origin import Origin, describe_target, identify_target, list_coarser
 
 log = logging.getLogger("antiphon.gateway")
@@ -67,10 +67,8 @@ def is_own(path: Path) -> bool:
 
 def read_bytes(path: Path) -> bytes:
     """Read a file, as far as needed to see that it is too large."""
-    try:
+    with name_errors(path):
         return read_file(path, server_files.MAX_FILE + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
 
 
 def read_config(path: Path) -> Mapping[str, server_files.ServerEntry]:

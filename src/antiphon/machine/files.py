@@ -49,6 +49,15 @@ def read_file(path: Path, limit: int = -1) -> bytes:
         return file.read(limit)
 
 
+@contextmanager
+def name_errors(place: object) -> Generator[None]:
+    """Turn an ``OSError`` into a ``ConfigError`` that names the place."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{place}: {error.strerror}") from None
+
+
 def decode_text(data: bytes, place: object, most: int, *, encoding: str = "utf-8-sig") -> str:
     """Return the text of a file; ``ConfigError`` names the place of one that is too large, or not UTF-8."""
     if len(data) > most:

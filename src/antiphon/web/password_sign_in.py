@@ -20,7 +20,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.people import Person, find_role
 from antiphon.host.config.settings import SignIn
 from antiphon.host.review.decisions import InvalidInput
-from antiphon.machine.files import decode_text, keep_from_others, parse_toml, read_file
+from antiphon.machine.files import decode_text, keep_from_others, name_errors, parse_toml, read_file
 from antiphon.web.site import Site
 
 MAX_FILE = 1024 * 1024
@@ -135,11 +135,9 @@ def read_people(path: Path) -> dict[str, PersonEntry]:
     Raises:
         ConfigError: it cannot be read, or an entry is not right; the text names it.
     """
-    try:
+    with name_errors(f"{path}: cannot be read, or kept from others"):
         keep_from_others(path)
         data = read_file(path, MAX_FILE + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read, or kept from others: {error.strerror}") from None
     return _parse_people(path, decode_text(data, path, MAX_FILE))
 
 

@@ -26,7 +26,7 @@ from antiphon.gateway.names import Filters, Style
 from antiphon.host.config.settings import GatewaySettings, Profile
 from antiphon.host.config.toml_files import config_paths
 from antiphon.host.store.store_location import state_folder
-from antiphon.machine.files import read_file
+from antiphon.machine.files import name_errors, read_file
 from antiphon.server.serving.network import ServeOptions
 from antiphon.transports.stdio.reaper import REAPER
 
@@ -208,8 +208,6 @@ def _serve_gateway(gateway: Gateway, names: Iterable[str], listens: _Listening |
 
 def _has_servers(path: Path) -> bool:
     """Return whether a TOML file is another program's list of servers (Codex), and not our settings."""
-    try:
+    with name_errors(path):
         text = read_file(path, MAX_FILE).decode("utf-8", "replace")
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
     return "[mcp_servers" in text or "[mcpServers" in text

@@ -50,7 +50,27 @@ def command(
     if action == "list":
         if request is not None:
             raise ConfigError(f"list takes no file; to explain a request: antiphon models explain {request}")
-        _print_models(models, os.environ, as_json=as_json)
+        default = models.catalogue.default
+        print_list(
+            list(models.catalogue),
+            {
+                "model": lambda model: f"{model.name}{' (default)' if model.name == default else ''}",
+                "served by": lambda model: f"{model.provider}: {model.model}",
+                "per million": lambda model: _format_price(model.price),
+                "context": lambda model: _format_known(model.context),
+                "takes": _describe_inputs,
+                "speed": lambda model: _format_known(model.speed),
+                "intelligence": lambda model: _format_known(model.intelligence),
+                "key": lambda model: _describe_key(model, os.environ),
+            },
+            as_json=as_json,
+            nothing="There are no models.",
+            encode=lambda model: {
+                **msgspec.to_builtins(model),
+                "default": model.name == default,
+                "ready": not missing_key(model, os.environ),
+            },
+        )
         return 0
     if request is None:
         raise ConfigError("explain needs a file: antiphon models explain REQUEST.json")
@@ -62,30 +82,6 @@ def command(
         print_list(selection.candidates, make_score_columns(selection), as_json=False, nothing="There are no models.")
         print_text(f"=> {describe_verdict(selection)}")
     return FAILED if selection.winner is None else 0
-
-
-def _print_models(models: Models, environ: Mapping[str, str], *, as_json: bool) -> None:
-    default = models.catalogue.default
-    print_list(
-        list(models.catalogue),
-        {
-            "model": lambda model: f"{model.name}{' (default)' if model.name == default else ''}",
-            "served by": lambda model: f"{model.provider}: {model.model}",
-            "per million": lambda model: _format_price(model.price),
-            "context": lambda model: _format_known(model.context),
-            "takes": _describe_inputs,
-            "speed": lambda model: _format_known(model.speed),
-            "intelligence": lambda model: _format_known(model.intelligence),
-            "key": lambda model: _describe_key(model, environ),
-        },
-        as_json=as_json,
-        nothing="There are no models.",
-        encode=lambda model: {
-            **msgspec.to_builtins(model),
-            "default": model.name == default,
-            "ready": not missing_key(model, environ),
-        },
-    )
 
 
 def _format_price(price: ModelPrice | None) -> str:

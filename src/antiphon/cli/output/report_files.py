@@ -13,7 +13,7 @@ import msgspec
 from antiphon.check.check_report import CheckReport, group_findings
 from antiphon.check.check_rules import read_rules
 from antiphon.errors import ConfigError
-from antiphon.machine.files import replace_file
+from antiphon.machine.files import name_errors, replace_file
 
 _NOT_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
@@ -71,11 +71,9 @@ def _clean_xml(text: str) -> str:
 
 def write_report(path: Path | None, data: bytes) -> None:
     """Write a file if one was named."""
-    try:
-        if path is not None:
+    if path is not None:
+        with name_errors(path):
             replace_file(path, data)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
 
 
 def read_definitions(path: Path) -> dict[str, str]:

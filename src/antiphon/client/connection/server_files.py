@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.errors import ConfigError
-from antiphon.machine.files import decode_text, parse_toml, read_file
+from antiphon.machine.files import decode_text, name_errors, parse_toml, read_file
 
 MAX_FILE = 1024 * 1024
 """Most bytes; a file with a hundred servers has 50 kB."""
@@ -161,11 +161,10 @@ def substitute_variables(entry: ServerEntry, environ: Mapping[str, str], folder:
 
 def _read_env_file(path: Path, place: str) -> dict[str, str]:
     """Read lines of ``NAME=value``; values may be quoted, and ``#`` begins a comment."""
-    try:
+    place = f"{place}: envFile {path}"
+    with name_errors(place):
         data = read_file(path, MAX_FILE + 1)
-    except OSError as error:
-        raise ConfigError(f"{place}: envFile {path}: {error}") from None
-    lines = decode_text(data, f"{place}: envFile {path}", MAX_FILE).splitlines()
+    lines = decode_text(data, place, MAX_FILE).splitlines()
     variables: dict[str, str] = {}
     for line in lines:
         name, equals, text = line.strip().removeprefix("export ").partition("=")

@@ -26,7 +26,7 @@ from msgspec import Struct
 from antiphon.client.connection.server_files import ServerEntry, is_switched_off, read_servers, variables_in
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.host_documents import HostDocument, read_document
-from antiphon.machine.files import read_file, replace_file
+from antiphon.machine.files import name_errors, read_file, replace_file
 
 _ASKED = re.compile(r"\$\{(?:input|command|file):|\{file:")
 _BARE_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
@@ -396,12 +396,10 @@ def _compute_digest(data: bytes) -> str:
 
 def _write_file(path: Path, data: bytes, *, private: bool = False) -> None:
     """Write a file completely or not at all. An existing file keeps its mode; a ``private`` one gets mode 0600."""
-    try:
+    with name_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
         mode = 0o600 if private or not path.exists() else path.stat().st_mode & 0o777
         replace_file(path, data, mode=mode)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
 
 
 class HostFile(Struct, frozen=True, kw_only=True):

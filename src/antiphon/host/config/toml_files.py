@@ -28,7 +28,7 @@ from antiphon.host.config import settings
 from antiphon.host.model_catalogue import PROVIDERS, Model
 from antiphon.host.models.selection import fill_in_model, standard_model
 from antiphon.host.store.store_location import state_folder
-from antiphon.machine.files import decode_text, open_file, parse_toml, read_file, replace_file
+from antiphon.machine.files import decode_text, name_errors, open_file, parse_toml, read_file, replace_file
 
 NAME = "antiphon.toml"
 MAX_CONFIG = 1024 * 1024
@@ -76,10 +76,8 @@ def _is_there(path: Path) -> bool:
 
 
 def _read_document(path: Path) -> ConfigDocument:
-    try:
+    with name_errors(path):
         data = read_file(path, MAX_CONFIG + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
     said = parse_document(decode_text(data, path, MAX_CONFIG), str(path))
     # If the folder depended on where a program is started, another server could be taken for this one.
     folder = path.absolute().parent
@@ -480,11 +478,9 @@ class Trust:
 
     def _write(self, trusted: list[Trusted]) -> None:
         """Replace the record atomically: a process that is killed leaves the old one or the new one."""
-        try:
+        with name_errors(self.place):
             self.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(self.place, msgspec.json.format(msgspec.json.encode(trusted), indent=1))
-        except OSError as error:
-            raise ConfigError(f"{self.place}: {error.strerror}") from None
 
 
 def _compute_digest(data: bytes) -> str:

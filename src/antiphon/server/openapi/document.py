@@ -26,7 +26,7 @@ from msgspec import Struct, field
 
 from antiphon.errors import ConfigError
 from antiphon.json_schema.effort import count_members
-from antiphon.machine.files import open_file
+from antiphon.machine.files import name_errors, open_file
 from antiphon.machine.front_matter import read_yaml
 from antiphon.machine.public_names import describe_install
 from antiphon.wire.envelope import encode_value
@@ -213,11 +213,8 @@ def _read_document(document: Any) -> tuple[dict[str, Any], str]:
         path = Path(cast("PathLike[str] | str", document))
         if path.parts[:1] in (("http:",), ("https:",)):
             raise ConfigError(f"{str(path)!r:.200} is not fetched: give its text, as in httpx.get(url).text")
-        try:
-            with open_file(path) as file:
-                document, base = file.read(MAX_TEXT + 1), path.resolve().as_uri()
-        except OSError as error:
-            raise ConfigError(f"OpenAPI document {str(path)!r:.200}: cannot be read: {error.strerror}") from None
+        with name_errors(f"OpenAPI document {str(path)!r:.200}: cannot be read"), open_file(path) as file:
+            document, base = file.read(MAX_TEXT + 1), path.resolve().as_uri()
     elif isinstance(document, str):
         document = document.encode(errors="replace")
     if isinstance(document, bytes):

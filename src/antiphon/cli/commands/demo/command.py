@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from shutil import which
 from typing import Annotated, Any, cast
@@ -262,7 +262,17 @@ async def command(
     )
     demo = Demo(Display(as_json=as_json, messages=messages), host, run)
     page = None if opener is None else opener(host.store, port=port, config=settings, browse=browse)
-    return await _show_demo(demo, host, page, settings.notify.bell)
+    try:
+        if page is None:
+            return await demo.run()
+        async with page, ring_for_questions(host.store, wanted=settings.notify.bell):
+            code = await demo.run()
+            if is_terminal():
+                # Decisions and costs can be viewed on the page until Ctrl-C.
+                await asyncio.get_running_loop().create_future()
+            return code
+    finally:
+        await host.aclose()
 
 
 def _describe_record(host: ConfiguredHost, settings: ConfigSettings) -> str:
@@ -283,19 +293,3 @@ def _suggest_next(*, is_paged: bool) -> str:
     if is_paged:
         return f"History and spending, again: {program} review --web"
     return f"Decide yourself, in the browser: {program} demo --web"
-
-
-async def _show_demo(
-    demo: Demo, host: ConfiguredHost, page: AbstractAsyncContextManager[object] | None, wants_bell: bool
-) -> int:
-    try:
-        if page is None:
-            return await demo.run()
-        async with page, ring_for_questions(host.store, wanted=wants_bell):
-            code = await demo.run()
-            if is_terminal():
-                # Decisions and costs can be viewed on the page until Ctrl-C.
-                await asyncio.get_running_loop().create_future()
-            return code
-    finally:
-        await host.aclose()
