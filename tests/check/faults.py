@@ -323,7 +323,7 @@ FAULTS: dict[str, Fault] = {
     "takes a port": Fault(
         "session.together", "two sessions at the same moment", lambda q, r: [r] if r else [], "advice"
     ),
-    "needs a network": Fault("start.network", "the first start", lambda q, r: [r] if r else [], "advice"),
+    "needs a network": Fault("start.network", "initialize", lambda q, r: [r] if r else [], "advice"),
     # The process.
     "no large messages": Fault(
         "size.large", "of three megabytes", lambda q, r: [] if len(str(q)) > 1_000_000 else [r] if r else [], "advice"

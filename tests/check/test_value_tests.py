@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.check.check_rules import TESTS, list_texts, read_rules, walk_schemas
+from antiphon.check.check_rules import TESTS, list_texts, read_rules
 from tests.check.faulty_definitions import change_argument, find_rules
 from tests.check.test_server_lists import ANY_JSON
 
@@ -25,14 +25,6 @@ def test_texts_are_listed_with_the_names_of_arguments():
     """Icons and patterns are nothing that a model reads."""
     tool = {"name": "a", "inputSchema": {"properties": {"day": {"type": "string", "pattern": "b"}}}, "icons": ["c"]}
     assert [text for _, text in list_texts(tool)] == ["a", "day", "string"]
-
-
-def test_subschemas_are_listed_and_values_are_not():
-    """A default may look like a schema, and is none."""
-    schema = {"properties": {"a": {"anyOf": [{"type": "string"}], "default": {"type": "x"}}}, "items": {"$ref": "#"}}
-    assert {path for path, _ in walk_schemas(schema)} == {
-        (), ("properties", "a"), ("properties", "a", "anyOf", 0), ("items",),
-    }  # fmt: skip
 
 
 def test_no_schema_is_fetched():

@@ -7,7 +7,7 @@ import pytest
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.content import ImageContent, TextContent
 from antiphon.wire.envelope import decode_wire, encode_value
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, raw_arguments
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, raw_arguments, walk_schemas
 
 
 def test_arguments_stay_undecoded():
@@ -46,3 +46,12 @@ def test_content_is_written_even_when_empty():
     """It is required."""
     assert encode_value(CallToolResult(content=[])) == b'{"content":[]}'
     assert encode_value(CallToolResult(content=[], is_error=True)) == b'{"content":[],"isError":true}'
+
+
+def test_subschemas_are_listed_and_values_are_not():
+    """A default may look like a schema, and is none."""
+    schema = {"properties": {"a": {"anyOf": [{"type": "string"}], "default": {"type": "x"}}}, "items": {"$ref": "#"}}
+    assert {path for path, _ in walk_schemas(schema, 100)} == {
+        (), ("properties", "a"), ("properties", "a", "anyOf", 0), ("items",),
+    }  # fmt: skip
+    assert len([*walk_schemas(schema, 2)]) == 2

@@ -27,7 +27,7 @@ from antiphon.json_schema.effort import count_members
 from antiphon.json_schema.validator import SchemaValidator, join_path
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
-from antiphon.wire.tools import list_subschemas
+from antiphon.wire.tools import walk_schemas
 
 JsonPath = tuple[str | int, ...]
 Seen = Iterator[tuple[JsonPath, object]]
@@ -197,7 +197,7 @@ def _take_step(value: object, step: str) -> Iterator[tuple[JsonPath, Any]]:
     if step == "$":
         yield from list_texts(value)
     elif step == "**":
-        yield from walk_schemas(value)
+        yield from walk_schemas(value, MAX_VALUES)
     else:
         yield from (((at,), each) for at, each in enumerate(read_list(value)) if step == "*")
         members = read_object(value)
@@ -237,18 +237,6 @@ def list_texts(value: object) -> Iterator[tuple[JsonPath, str]]:
             if name not in ("icons", "_meta", "pattern"):
                 pending.append(((*path, name), each))
         pending += [((*path, at), each) for at, each in reversed([*enumerate(read_list(node))])]
-
-
-def walk_schemas(value: object) -> Iterator[tuple[JsonPath, dict[str, Any]]]:
-    """Yield a schema and every subschema that is an object; values such as defaults are none."""
-    pending: list[tuple[JsonPath, object]] = [((), value)]
-    for _ in range(MAX_VALUES):
-        if not pending:
-            return
-        path, node = pending.pop()
-        if isinstance(node, dict):
-            yield path, (schema := read_object(cast("object", node)))
-            pending += [((*path, *steps), inner) for _, steps, inner in list_subschemas(schema)]
 
 
 def _on_text(find: Callable[[str, Sequence[str]], Iterable[object]]) -> ValueTest:

@@ -28,7 +28,7 @@ from antiphon.check import server_lists
 from antiphon.check.check_report import CheckReport, add_fault
 from antiphon.check.check_rules import PlayedClient, Probe, excerpt_of, find_faults, get_probes, read_object, read_rules
 from antiphon.check.raw_peer import CLIENT, QUIET, ChannelPeer, Json, Note, RawPeer, Usual
-from antiphon.client.connection.isolation import NetworkNamespace, describe_network, isolate_command
+from antiphon.client.connection.isolation import ALONE, MISSED, NetworkNamespace, describe_network, isolate_command
 from antiphon.client.connection.targets import Address, Command, Serves, Target, locate_target, open_channel
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.redact import find_secrets, names_password
@@ -129,13 +129,13 @@ class Checkup:
                     return await self._check_revision(revision, is_first=True)
                 if is_first and not speaks:
                     self.report.problem = await peer.explain_refusal()
-                    if self.alone is not None and self.alone.count_attempts():
-                        note("start.network", "the first start", peer.ended or f"no reply within {peer.wait:g} s")
-                        self.report.problem = "it did not start, and looked for a network: give it one with --network"
-                for fault in held if speaks or is_first else ():
+                    if self.alone is not None and "handshake.none" in [rule for rule, *_ in held]:
+                        self.report.problem = excerpt_of(self.alone.explain_silence(getattr(peer, "channel", None)))
+                for rule, at, seen in held if speaks or is_first else ():
                     # What was wrong on a revision that the server does not speak says nothing.
-                    if fault[0] != "handshake.none" or not self.report.problem:
-                        note(*fault)
+                    has_missed = rule == "handshake.none" and self.report.problem == MISSED
+                    if has_missed or rule != "handshake.none" or not self.report.problem:
+                        note("start.network" if has_missed else rule, at, seen)
                 if not speaks:
                     return not peer.ended
                 peer.note = note
@@ -200,10 +200,15 @@ class Checkup:
             elif (second := await server_lists.read_lists(peer)) != first and not peer.ended:
                 differing = [member for member, items in first.items() if items != second.get(member)]
                 note("list.unstable", f"{', '.join(differing)} of two sessions", "the two are not the same")
-            elif not peer.ended and not {"rpc.silent", "rpc.id", "rpc.twice"} & {
-                one.rule.id for one in self.report.findings
+            elif not peer.ended and not {one.rule.id for one in self.report.findings} & {
+                "rpc.silent",
+                "rpc.id",
+                "rpc.twice",
             }:
-                await self._ask_together(peer, note)
+                try:
+                    await self._ask_together(peer, note)
+                except AntiphonError as error:
+                    note("session.together", "two sessions at the same moment", str(error))
             if self.report.revisions == [revision.name]:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(MEMORY_WAIT):
@@ -341,7 +346,8 @@ async def check_server(
     where, report = locate_target(target), await asyncio.to_thread(examine_launch, target, network=network)
     if isinstance(where, Address):
         where = structs.replace(where, headers={**(where.headers or {}), **(headers or {})})
-    with isolate_command(where if keep_keys else hide_keys(where), report.network) as (housed, alone):
+    alone = await asyncio.to_thread(NetworkNamespace) if report.network == ALONE else None
+    with isolate_command(where if keep_keys else hide_keys(where), alone) as housed:
         played = read_rules().clients.get(client)
         checkup = Checkup(housed, report, allowed, timeout, revision, previous or {}, played, alone)
         try:
@@ -350,7 +356,7 @@ async def check_server(
         except TimeoutError:
             add_fault(report, "safety.unfinished", "the whole check", f"not finished within {TOTAL_WAIT:g} s")
         if alone is not None and alone.count_attempts():
-            report.network += ", and it looked for another one"
+            report.network += ", in which it looked for something in vain"
     return report
 
 

@@ -239,7 +239,7 @@ async def check_client(command: Sequence[str], *, timeout: float = 10.0) -> Chec
     report = CheckReport(target=examine_launch(command, network=True).target, is_client=True)
     over = "stdio" if any("{server}" in word for word in command) else "http"
     ends, said = True, ""
-    with isolate_command(Command(argv=command)) as (housed, _):
+    with isolate_command(Command(argv=command)) as housed:
         for trial in [one for one in read_rules().trial if one.over in ("", over)]:
             server = TrialServer(trial=trial, report=report, wait=timeout)
             how, said = await server.run(housed, timeout if ends else SETTLE, ends=ends)

@@ -117,3 +117,15 @@ def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str 
             yield from ((keyword, (keyword, at), each) for at, each in enumerate(cast("list[Any]", value)))
         elif kind is not None:
             yield keyword, (keyword,), value
+
+
+def walk_schemas(schema: object, most: int) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
+    """Yield a schema and every schema inside that is an object, each with its path, from at most ``most`` values."""
+    pending: list[tuple[tuple[str | int, ...], object]] = [((), schema)]
+    for _ in range(most):
+        if not pending:
+            return
+        path, node = pending.pop()
+        if isinstance(node, dict):
+            yield path, (here := cast("dict[str, Any]", node))
+            pending += [((*path, *steps), inner) for _, steps, inner in list_subschemas(here)]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -20,16 +24,52 @@ def test_a_library_of_the_command_is_not_loaded_before_it_is_alone(alone: Networ
     assert {name for name in moved.env or {} if not name.startswith("ANTIPHON_SET_")} == set()
 
 
-def test_a_program_that_is_not_there_is_left_to_whoever_starts_it(alone: NetworkNamespace, tmp_path: Path):
-    """The error names it then; one that is found through a relative path is found as ever."""
-    missing = Command(argv=["antiphon-no-such-program"])
-    assert alone.move_command(missing) is missing
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "here").write_text("#!/bin/sh\n")
-    (tmp_path / "bin" / "here").chmod(0o755)
-    for argv, env in ((["bin/here"], {}), (["here"], {"PATH": "bin"})):
-        found = Command(argv=argv, env=env, cwd=str(tmp_path))
-        assert list(alone.move_command(found).argv[-1:]) == argv
+@pytest.mark.parametrize("folder", ["plain", "a:b"])
+def test_a_program_is_found_as_without_isolation_and_never_started_outside(folder: str, tmp_path: Path):
+    """Also in a folder of the path that is relative to a folder whose name separates paths elsewhere."""
+    place = tmp_path / folder
+    (place / "bin").mkdir(parents=True)
+    (place / "bin" / "here").write_text(f"#!{sys.executable}\nimport os\nprint(os.readlink('/proc/self/ns/net'))\n")
+    (place / "bin" / "here").chmod(0o755)
+    with isolate_command(Command(argv=["here"], env={"PATH": "bin"}, cwd=str(place)), NetworkNamespace()) as housed:
+        done = subprocess.run(housed.argv, env=housed.env, cwd=place, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("net:")
+    assert done.stdout.strip() != str(Path("/proc/self/ns/net").readlink())
+
+
+@pytest.mark.parametrize(
+    ("beginning", "why"), [(None, "No such file"), ("", "Exec format error"), ("#!/nowhere/x", "No such file")]
+)
+async def test_a_program_that_cannot_run_is_no_server_that_is_silent(beginning: str | None, why: str, tmp_path: Path):
+    """It could not be checked; nothing is said of a server."""
+    program = tmp_path / "server"
+    if beginning is not None:
+        program.write_text(f"{beginning}\ntrue\n")
+        program.chmod(0o755)
+    report = await check_server([str(program)], timeout=30.0)
+    assert why in report.problem
+    assert report.findings == []
+
+
+def test_a_program_can_be_isolated_beside_many_open_files():
+    """A descriptor with a high number is as good as any other."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed[1], allowed[1]))
+    with Path(os.devnull).open() as file, ExitStack() as stack:
+        for _ in range(1_100):
+            stack.callback(os.close, os.dup(file.fileno()))
+        NetworkNamespace().close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
+
+
+async def test_where_no_program_can_join_a_network_a_server_has_that_of_the_machine(monkeypatch: pytest.MonkeyPatch):
+    """That one can be made says nothing about whether it can be entered."""
+    unable = Path(isolation.__file__).with_name("network_holder.py").read_text().replace('"setns"', '"unshare"')
+    refusing = [sys.executable, "-ISc", unable.replace("os.open(", "(-1, ")]
+    monkeypatch.setattr(isolation, "_PROGRAM", refusing)
+    isolation.find_obstacle.cache_clear()
+    assert describe_network(["server"], is_allowed=False).startswith("that of this machine, since")
+    isolation.find_obstacle.cache_clear()
 
 
 @pytest.mark.parametrize("argv", [["npx", "-y", "x@1.0.0"], ["uvx", "x"], ["pipx", "run", "x"], ["docker", "run", "x"]])
@@ -60,16 +100,31 @@ async def test_a_server_without_a_network_is_told_from_one_that_is_broken():
     """What is wrong is not known then; the option that would show it is named."""
     report = await check_server(start_faulty("needs a network"), timeout=30.0)
     assert "--network" in report.problem
-    assert report.network == "none but its own loopback, and it looked for another one"
+    assert report.network == "none but its own loopback, in which it looked for something in vain"
     report = await check_server(start_faulty("needs a network"), timeout=30.0, network=True)
     assert (report.network, [one.rule.id for one in report.errors]) == ("that of this machine", ["handshake.none"])
 
 
 def test_a_home_is_deleted_with_all_that_is_in_it():
     """What a program has written there does not stay."""
-    with isolate_command(Command(argv=["x"], env={"A": "b"})) as (housed, _):
+    with isolate_command(Command(argv=["x"], env={"A": "b"})) as housed:
         home = Path(housed.env["HOME"])
         (home / "file").write_text("x")
         assert housed.env["A"] == "b"
         assert housed.env["TMPDIR"] == str(home)
     assert not home.exists()
+
+
+async def test_a_server_that_answers_though_it_misses_the_network_is_checked_as_any_other():
+    """That it looked for something is said beside; it is no reason that it could not be checked."""
+    code = """
+import contextlib, socket
+from tests.check.faults import main
+with contextlib.suppress(OSError):
+    socket.create_connection(("192.0.2.1", 443), timeout=1.0)
+main("no fault")
+"""
+    command = {"command": sys.executable, "args": ["-c", code], "cwd": str(Path(__file__).parents[3])}
+    report = await check_server(command, timeout=30.0, revision="2025-11-25")
+    assert (report.findings, report.problem) == ([], "")
+    assert report.network.endswith("in which it looked for something in vain")

@@ -7,9 +7,7 @@ what runs later, or speak to what listens at a socket with a path.
 
 from __future__ import annotations
 
-import os
 import select
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +22,7 @@ from msgspec import structs
 from antiphon.client.connection.targets import Command
 from antiphon.errors import ConfigError
 from antiphon.identity import may_download
+from antiphon.machine.files import name_errors
 from antiphon.transports.stdio.client import child_environment
 from antiphon.transports.stdio.reaper import GUARDIAN
 
@@ -31,6 +30,8 @@ ALONE = "none but its own loopback"
 _HOMES = ("HOME", "USERPROFILE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "APPDATA")
 _PROGRAM = [sys.executable, "-IS", str(Path(__file__).with_name("network_holder.py"))]
 _START_WAIT = 10.0  # seconds until a network is there; it takes some 50 ms
+MISSED = "it did not start, and looked for something in vain: --network gives it the network"
+_NOT_STARTED = "antiphon: "  # what the program writes before the reason where it could not become the command
 _PREFIX = "ANTIPHON_SET_"
 """How variables of the command are named until it runs: some, such as ``LD_PRELOAD``, would act on the program."""
 _MISSED = {"OutNoRoutes", "AttemptFails", "NoPorts", "Ip6OutNoRoutes"}
@@ -44,27 +45,22 @@ class NetworkNamespace:
         if sys.platform != "linux":
             raise ConfigError("only Linux can do that")
         to, quiet = subprocess.PIPE, subprocess.DEVNULL
-        try:
+        with name_errors(_PROGRAM[0]):
             # In a session of its own: what interrupts us ends the servers first.
             self._holder = subprocess.Popen(
                 _PROGRAM, stdin=to, stdout=to, stderr=quiet, bufsize=0, start_new_session=True
             )
-        except OSError as error:
-            raise ConfigError(f"{_PROGRAM[0]}: {error.strerror}") from None
-        out, said = self._holder.stdout, b"it does not answer"
-        if out is not None and select.select([out], [], [], _START_WAIT)[0]:
-            said = out.readline()
+        said, poll = b"it does not answer", select.poll()
+        if (out := self._holder.stdout) is not None:
+            poll.register(out, select.POLLIN)
+            said = out.readline() if poll.poll(_START_WAIT * 1_000) else said
         if said != b"ready\n":
             self.close()
             raise ConfigError(said.decode(errors="replace").strip() or "the system forbids it")
 
     def move_command(self, command: Command) -> Command:
-        """Return a command that runs this one in the network; itself if there is no such program."""
-        env, folder = child_environment(command.env), Path(command.cwd or ".").absolute()
-        paths = os.pathsep.join(str(folder / each) for each in os.get_exec_path(env))
-        if shutil.which(folder / command.argv[0] if os.sep in command.argv[0] else command.argv[0], path=paths) is None:
-            return command
-        variables = {f"{_PREFIX}{name}": value for name, value in env.items()}
+        """Return a command that runs this one in the network; where it cannot, ``explain_silence`` says why."""
+        variables = {f"{_PREFIX}{name}": value for name, value in child_environment(command.env).items()}
         return structs.replace(command, argv=[*_PROGRAM, str(self._holder.pid), *command.argv], env=variables)
 
     def count_attempts(self) -> int:
@@ -79,6 +75,13 @@ class NetworkNamespace:
                  for pair in zip(names.split(), values.split(), strict=True)]  # fmt: skip
         return sum(int(value) for name, value in [*pairs, *map(str.split, newer)] if name in _MISSED)
 
+    def explain_silence(self, channel: object) -> str:
+        """Return why a program in it said nothing: it could not run, or ``MISSED``; empty if neither is known."""
+        said = str(getattr(channel, "stderr", ""))
+        if said.startswith(_NOT_STARTED):
+            return said.removeprefix(_NOT_STARTED)
+        return MISSED if self.count_attempts() else ""
+
     def close(self) -> None:
         """Let go of the network; it is gone with the last program in it."""
         with self._holder:
@@ -89,10 +92,13 @@ class NetworkNamespace:
 def find_obstacle() -> str:
     """Return why no program can be started without a network here; empty if one can."""
     try:
-        NetworkNamespace().close()
-    except ConfigError as error:
+        with closing(NetworkNamespace()) as made:
+            tried = made.move_command(Command(argv=["true"]))
+            pipe, env = subprocess.PIPE, child_environment(tried.env)
+            done = subprocess.run(tried.argv, env=env, stderr=pipe, text=True, check=False, timeout=_START_WAIT)
+    except (ConfigError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return ""
+    return (done.stderr.strip() or "no program can be started in it") if done.returncode else ""
 
 
 def describe_network(argv: Sequence[str], *, is_allowed: bool) -> str:
@@ -106,11 +112,12 @@ def describe_network(argv: Sequence[str], *, is_allowed: bool) -> str:
 
 
 @contextmanager
-def isolate_command(target: Any, network: str = "") -> Generator[tuple[Any, NetworkNamespace | None]]:
-    """Give a command a home for as long as the context lasts, and a network of its own if that is ``ALONE``."""
+def isolate_command(target: Any, alone: NetworkNamespace | None = None) -> Generator[Any]:
+    """Give a command a home for as long as the context lasts, and a network, which is closed then."""
     temporary = tempfile.TemporaryDirectory(prefix="antiphon-check-", ignore_cleanup_errors=True)
     with GUARDIAN.held(), temporary as home, ExitStack() as stack:
-        alone = stack.enter_context(closing(NetworkNamespace())) if network == ALONE else None
         if isinstance(target, Command):
             target = structs.replace(target, env={**dict.fromkeys(_HOMES, home), **(target.env or {})})
-        yield alone.move_command(target) if alone is not None else target, alone
+        if alone is not None:
+            target = stack.enter_context(closing(alone)).move_command(target)
+        yield target

@@ -77,4 +77,4 @@ if __name__ == "__main__":
     try:
         join_network(sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else hold_network()
     except OSError as error:
-        sys.exit(f"{sys.argv[2]!r} cannot be started without a network: {error.strerror}")
+        sys.exit(f"antiphon: the server {sys.argv[2]!r} cannot be started: {error.strerror}: {error.filename}")
