@@ -94,8 +94,8 @@ def find_obstacle() -> str:
     try:
         with closing(NetworkNamespace()) as made:
             tried = made.move_command(Command(argv=["true"]))
-            pipe, env = subprocess.PIPE, child_environment(tried.env)
-            done = subprocess.run(tried.argv, env=env, stderr=pipe, text=True, check=False, timeout=_START_WAIT)
+            env, told = child_environment(tried.env), subprocess.PIPE
+            done = subprocess.run(tried.argv, env=env, stderr=told, text=True, check=False, timeout=_START_WAIT)
     except (ConfigError, subprocess.TimeoutExpired) as error:
         return str(error)
     return (done.stderr.strip() or "no program can be started in it") if done.returncode else ""
