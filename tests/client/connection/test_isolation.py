@@ -29,7 +29,8 @@ def test_a_program_is_found_as_without_isolation_and_never_started_outside(folde
     """Also in a folder of the path that is relative to a folder whose name separates paths elsewhere."""
     place = tmp_path / folder
     (place / "bin").mkdir(parents=True)
-    (place / "bin" / "here").write_text(f"#!{sys.executable}\nimport os\nprint(os.readlink('/proc/self/ns/net'))\n")
+    shown = "import os; print(os.readlink('/proc/self/ns/net'))"
+    (place / "bin" / "here").write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{shown}"\n')
     (place / "bin" / "here").chmod(0o755)
     with isolate_command(Command(argv=["here"], env={"PATH": "bin"}, cwd=str(place)), NetworkNamespace()) as housed:
         done = subprocess.run(housed.argv, env=housed.env, cwd=place, capture_output=True, text=True, check=True)
