@@ -322,10 +322,14 @@ class Replicated:
         await until(lambda: len(home.homes._relays._served) == 3)
         assert (await trio.post(2, answer(call.response.messages[-1], "warm"))).status == 202
         assert (await call.done()).messages[-1]["result"]["content"][0]["text"] == "warm"
-        refused, *served = [await each.done() for each in later]
-        # At that one itself: it went nowhere, and may be sent again.
-        assert (refused.status, refused.headers.get("antiphon-not-accepted")) == (503, "1")
-        assert [each.json["result"]["content"][0]["text"] for each in served] == ["ann blue"] * 2
+        own, *served = [await each.done() for each in later]
+        if own.status == 503:
+            # At that one itself: it went nowhere, and may be sent again.
+            assert own.headers["antiphon-not-accepted"] == "1"
+        else:
+            # Another one had taken the session over by then.
+            served.append(own)
+        assert {each.json["result"]["content"][0]["text"] for each in served} == {"ann blue"}
         await stopping
 
     async def test_an_idle_session_survives_its_replica(self, trio: Trio):
