@@ -318,18 +318,42 @@ class Replicated:
         stopping = asyncio.ensure_future(trio.replicas[0].app.drain(30))
         home = trio.replicas[0].app._endpoint
         await until(lambda: home._draining)
-        later = [trio.call(at, "whoami", id=at + 5) for at in range(3)]
+        later = [trio.call(at, "whoami", id=at + 5) for at in (1, 2)]
         await until(lambda: len(home.homes._relays._served) == 3)
         assert (await trio.post(2, answer(call.response.messages[-1], "warm"))).status == 202
         assert (await call.done()).messages[-1]["result"]["content"][0]["text"] == "warm"
-        own, *served = [await each.done() for each in later]
-        if own.status == 503:
-            # At that one itself: it went nowhere, and may be sent again.
-            assert own.headers["antiphon-not-accepted"] == "1"
-        else:
-            # Another one had taken the session over by then.
-            served.append(own)
-        assert {each.json["result"]["content"][0]["text"] for each in served} == {"ann blue"}
+        served = [await each.done() for each in later]
+        assert [each.json["result"]["content"][0]["text"] for each in served] == ["ann blue"] * 2
+        await stopping
+
+    @pytest.mark.parametrize("has_left", [False, True])
+    async def test_a_call_at_a_replica_that_is_to_stop_may_be_sent_again(
+        self, trio: Trio, has_left: bool, monkeypatch: pytest.MonkeyPatch
+    ):
+        """Also if that replica has left and another one has the session by then: it is never "not found"."""
+        await trio.open(0)
+        call = trio.call(1, "describe", product="hat")
+        await call.response.until(b"sampling/createMessage")
+        stopping = asyncio.ensure_future(trio.replicas[0].app.drain(30))
+        home, looks = trio.replicas[0].app._endpoint, asyncio.Event()
+        await until(lambda: home._draining)
+        serve = home.homes.serve
+
+        async def serve_late(*given: Any) -> None:
+            await looks.wait()
+            await serve(*given)
+
+        monkeypatch.setattr(home.homes, "serve", serve_late)
+        own = trio.call(0, "whoami", id=5)
+        await until(lambda: home.homes._released)
+        assert (await trio.post(2, answer(call.response.messages[-1], "warm"))).status == 202
+        assert (await call.done()).messages[-1]["result"]["content"][0]["text"] == "warm"
+        if has_left:
+            await stopping
+            assert (await trio.call(1, "whoami", id=6).done()).json["result"]["content"][0]["text"] == "ann blue"
+        looks.set()
+        told = await own.done()
+        assert (told.status, told.headers["antiphon-not-accepted"]) == (503, "1")
         await stopping
 
     async def test_an_idle_session_survives_its_replica(self, trio: Trio):

@@ -437,7 +437,12 @@ class Membership(SessionHomes):
             await self._serve_here(response)
             return
         try:
-            if not await self._served(id, response):
+            if await self._served(id, response):
+                return
+            if self._is_closed:
+                # It has waited until this replica had left: its session lives on.
+                await response.refuse(_LEFT)
+            else:
                 # The engine may have lost the record, which its home then gives it again.
                 await response.end(None if await self._is_unsure() else _NO_SESSION)
         except ClusterUnavailable:
