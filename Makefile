@@ -66,7 +66,7 @@ nginx: $(STAMP) ## two replicas behind a real nginx (which must be installed: ap
 
 browser: $(STAMP) site ## the review page in a real Chromium (which must be installed; brings axe-core from npm)
 	bash tests/browser/setup.sh
-	$(BIN)/pytest -m browser -n auto --timeout 240 tests/browser $(ARGS)
+	$(BIN)/pytest -m browser -n auto --timeout 120 tests/browser $(ARGS)
 
 screenshots: $(STAMP) ## the pictures of the review page in docs/images, taken anew (needs what make browser needs)
 	bash tests/browser/setup.sh

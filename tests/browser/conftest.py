@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-LONG = 200.0
-"""Seconds after which a test says what it waits for; `make browser` ends it at 240."""
+LONG = 100.0
+"""Seconds after which a test says what it waits for; `make browser` ends it at 120."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

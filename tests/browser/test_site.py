@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -60,9 +61,10 @@ async def test_a_reader_finds_the_way(chromium: Browser, site: str):
     await page.close()
 
 
-async def test_pages_are_read_on_a_phone(chromium: Browser, site: str):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_pages_are_read_on_a_phone(chromium: Browser, site: str, scheme: Literal["light", "dark"]):
     """Nothing is wider than 360 px, nothing is loaded from elsewhere, and axe finds no fault in what is ours."""
-    context = await chromium.new_context(viewport={"width": 360, "height": 740})
+    context = await chromium.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
     page = await context.new_page()
     elsewhere: list[str] = []
     page.on("request", lambda request: elsewhere.append(request.url) if not request.url.startswith(site) else None)

@@ -69,7 +69,8 @@ async def join_before_the_decision(case: Case) -> None:
 @check("G7", several=True, within=HELD)
 async def join_identical_calls(case: Case) -> None:
     """Identical calls at once are one question and one run, and all get the result."""
-    calls = [await case.hold("order") for _ in range(2)]
+    # A host holds two conversations.
+    calls = [await case.hold("order") for _ in range(2 if case.column.is_host else 3)]
     await case.approve()
     said = [Outcome(each).text for each in await asyncio.gather(*calls)]
     assert all("order ran" in each for each in said), said
