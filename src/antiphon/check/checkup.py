@@ -200,11 +200,9 @@ class Checkup:
             elif (second := await server_lists.read_lists(peer)) != first and not peer.ended:
                 differing = [member for member, items in first.items() if items != second.get(member)]
                 note("list.unstable", f"{', '.join(differing)} of two sessions", "the two are not the same")
-            elif not peer.ended and not {one.rule.id for one in self.report.findings} & {
-                "rpc.silent",
-                "rpc.id",
-                "rpc.twice",
-            }:
+            elif not peer.ended and {"rpc.silent", "rpc.id", "rpc.twice"}.isdisjoint(
+                one.rule.id for one in self.report.findings
+            ):
                 try:
                     await self._ask_together(peer, note)
                 except AntiphonError as error:

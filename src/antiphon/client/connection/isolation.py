@@ -31,10 +31,11 @@ _HOMES = ("HOME", "USERPROFILE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", 
 _PROGRAM = [sys.executable, "-IS", str(Path(__file__).with_name("network_holder.py"))]
 _START_WAIT = 10.0  # seconds until a network is there; it takes some 50 ms
 MISSED = "it did not start, and looked for something in vain: --network gives it the network"
+"""What is said of a program that may only miss the network, and so is not known to be wrong."""
 _NOT_STARTED = "antiphon: "  # what the program writes before the reason where it could not become the command
 _PREFIX = "ANTIPHON_SET_"
 """How variables of the command are named until it runs: some, such as ``LD_PRELOAD``, would act on the program."""
-_MISSED = {"OutNoRoutes", "AttemptFails", "NoPorts", "Ip6OutNoRoutes"}
+_COUNTERS = {"OutNoRoutes", "AttemptFails", "NoPorts", "Ip6OutNoRoutes"}
 """The counters of Linux that grow when something in a network cannot reach what it looks for."""
 
 
@@ -73,7 +74,7 @@ class NetworkNamespace:
             return 0
         pairs = [pair for names, values in zip(lines[::2], lines[1::2], strict=True)
                  for pair in zip(names.split(), values.split(), strict=True)]  # fmt: skip
-        return sum(int(value) for name, value in [*pairs, *map(str.split, newer)] if name in _MISSED)
+        return sum(int(value) for name, value in [*pairs, *map(str.split, newer)] if name in _COUNTERS)
 
     def explain_silence(self, channel: object) -> str:
         """Return why a program in it said nothing: it could not run, or ``MISSED``; empty if neither is known."""
@@ -94,11 +95,12 @@ def find_obstacle() -> str:
     try:
         with closing(NetworkNamespace()) as made:
             tried = made.move_command(Command(argv=["true"]))
-            env, told = child_environment(tried.env), subprocess.PIPE
-            done = subprocess.run(tried.argv, env=env, stderr=told, text=True, check=False, timeout=_START_WAIT)
+            env = child_environment(tried.env)
+            done = subprocess.run(tried.argv, env=env, capture_output=True, check=False, timeout=_START_WAIT)
     except (ConfigError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return (done.stderr.strip() or "no program can be started in it") if done.returncode else ""
+    said = done.stderr.decode(errors="replace").strip()
+    return (said or "no program can be started in it") if done.returncode else ""
 
 
 def describe_network(argv: Sequence[str], *, is_allowed: bool) -> str:
