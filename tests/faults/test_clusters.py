@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client
-from tests.support.child_server import listens, started
-from tests.support.network import until
+from tests.support.child_server import started, wait_for_start
 from tests.support.nginx import own_nginx
 from tests.support.ports import free_port
 from tests.support.redis import own_redis
@@ -65,7 +64,7 @@ async def proxied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         processes = [started("serve", str(program), "--http", f"127.0.0.1:{each}") for each in ports]
         try:
             for each in ports:
-                await until(lambda each=each: listens(f"127.0.0.1:{each}"), 60)
+                await wait_for_start(f"127.0.0.1:{each}")
             with own_nginx(ports) as url:
                 yield url, processes
         finally:

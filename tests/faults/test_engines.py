@@ -20,7 +20,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.support.child_server import listens, started
+from tests.support.child_server import started, wait_for_start
 from tests.support.network import META, moment, until
 from tests.support.ports import free_port
 from tests.support.postgres import Postgres, own_postgres
@@ -262,7 +262,7 @@ async def shop(folder: Path) -> AsyncIterator[Shop]:
             ending.push_async_callback(asyncio.to_thread, process.communicate)
             ending.callback(end, process.pid)
         for each in ports:
-            await until(lambda each=each: listens(f"127.0.0.1:{each}"), PATIENCE)
+            await wait_for_start(f"127.0.0.1:{each}")
         http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         made = Shop(ports, await ending.enter_async_context(http), [process.pid for process in processes])
         probing = [asyncio.ensure_future(made.probe(at)) for at in range(3)]

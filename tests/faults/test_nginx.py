@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client
-from tests.support.child_server import ended, listens, started
+from tests.support.child_server import ended, started, wait_for_start
 from tests.support.network import until
 from tests.support.nginx import DEPLOY, own_nginx
 from tests.support.ports import free_port
@@ -41,7 +41,7 @@ async def proxied(folder: Path) -> AsyncIterator[tuple[str, list[int], list[Any]
     processes = [started("serve", str(program), "--http", f"127.0.0.1:{each}") for each in ports]
     try:
         for each in ports:
-            await until(lambda each=each: listens(f"127.0.0.1:{each}"), 60)
+            await wait_for_start(f"127.0.0.1:{each}")
         with own_nginx(ports, DEPLOY) as url:
             yield url, ports, processes
     finally:
@@ -56,7 +56,7 @@ async def restarted(process: Any, port: int, folder: Path) -> Any:
     code, said = await ended(process)
     assert (code, "Traceback" in said) == (0, False), said
     process = started("serve", str(folder / "program.py"), "--http", f"127.0.0.1:{port}")
-    await until(lambda: listens(f"127.0.0.1:{port}"), 60)
+    await wait_for_start(f"127.0.0.1:{port}")
     return process
 
 

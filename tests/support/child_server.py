@@ -9,6 +9,8 @@ import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
+
 from tests.support.network import until
 from tests.support.ports import free_port
 
@@ -44,6 +46,19 @@ def listens(place):
     except OSError:
         return False
     return True
+
+
+async def wait_for_start(place, patience=60):
+    """Wait until what ``antiphon serve`` runs there has started: it listens earlier, and joins its cluster then."""
+    async with asyncio.timeout(patience), aiohttp.ClientSession() as http:
+        while True:
+            try:
+                async with http.get(f"http://{place}/readyz") as got:
+                    if got.status == 200:
+                        return
+            except aiohttp.ClientConnectionError:
+                pass
+            await asyncio.sleep(0.02)
 
 
 async def ended(process):
