@@ -19,10 +19,11 @@ PROCESSES = {
     "ignores the signal", "leaves a child", "leaves a daemon", "grows with each request", "grows with a list",
     "grows at first", "starts slowly", "latin", "no fault", "other tools", "pretty print", "tells its environment",
     "ends when cancelled", "hangs when cancelled", "takes a lock", "takes a port", "needs a network",
+    "dies late of a broken line",
 }  # fmt: skip
 """Faults that only a process has."""
 SILENT = {"silent", "no answer", "no large messages", "no batches", "hangs at start", "hangs in a list",
-          "hangs when cancelled"}  # fmt: skip
+          "hangs when cancelled", "dies late of a broken line"}  # fmt: skip
 _MODERN_RULES = ("discover.", "result.", "asks.modern", "notify.unasked-log")
 _BATCHES = "2025-03-26"
 

@@ -341,6 +341,7 @@ FAULTS: dict[str, Fault] = {
     "grows at first": Fault("", "", hoard),
     "starts slowly": Fault("start.slow", "a second start", lambda q, r: [r] if r else [], "advice"),
     "dies of a broken line": Fault("rpc.survival", "no JSON", lambda q, r: [r] if r else [], "advice"),
+    "dies late of a broken line": Fault("rpc.survival", "no JSON", lambda q, r: [r] if r else [], "advice"),
     "ignores broken lines": Fault("rpc.parse-error", "no JSON", lambda q, r: [r] if r else [], "advice"),
     # Calls.
     "no content": Fault("call.content", "tools/call greet", at("tools/call", result({}, "content"))),
@@ -407,6 +408,11 @@ def main(name: str) -> None:
             messages: Json | list[Json] = json.loads(line)
         except ValueError:
             if name == "dies of a broken line":
+                return
+            if name == "dies late of a broken line":
+                # As a reader does that takes the next lines for the rest of this one.
+                sys.stdin.buffer.readline()
+                sys.stdin.buffer.readline()
                 return
             if name != "ignores broken lines":
                 write({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no JSON"}})
