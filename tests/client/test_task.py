@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from antiphon.errors import (
     ResultInvalid,
     TaskCancelled,
 )
-from antiphon.host import Host, MemoryStore, Price, Scripted
+from antiphon.host import Host, MemoryStore, ModelPrice, Scripted
 from antiphon.host.models.selection import Chosen
 from antiphon.server import CallNext, ServerRequest, SqlTaskStore, TaskOptions
 from antiphon.types import CallToolResult
@@ -121,7 +122,7 @@ async def test_a_host_hears_of_the_task_that_asks_in_every_process_that_follows_
     """How old it is, how often it has asked and what it has cost; the audit has no id, which would open the task."""
     person = Person(approve)
     store, began = MemoryStore(), time.time()
-    price = Price(input_per_token=1_000_000, output_per_token=1_000_000)
+    price = ModelPrice(input=Decimal(1), output=Decimal(1))
     host = Host(Scripted(["ok"] * 9), reviewer=person, store=store, choose=lambda *_: Chosen(prices={None: price}))
     async with SqlTaskStore(tmp_path / "tasks.db") as tasks, Client(working(store=tasks), sampling=host) as client:
         handle = await client.start_task("steps", {})

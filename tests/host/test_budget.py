@@ -18,7 +18,6 @@ from antiphon.host.budget import (
     Amount,
     Budget,
     Cap,
-    Price,
     accounts_for,
     counts_of,
     estimate_costs,
@@ -29,14 +28,15 @@ from antiphon.host.budget import (
     input_estimate,
     worst_case,
 )
+from antiphon.host.model_catalogue import ModelPrice
 from antiphon.host.providers.base import Usage, text_answer
 from antiphon.wire.content import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import SamplingMessage
 from tests.host.asks import origin, request
 
-SMALL = Price(input_per_token=1, output_per_token=1)
-DEAR = Price(input_per_token=3_000_000, output_per_token=15_000_000)
+SMALL = ModelPrice(input=Decimal("0.000001"), output=Decimal("0.000001"))
+DEAR = ModelPrice(input=Decimal(3), output=Decimal(15))
 COUNTS = st.integers(0, 10**9)
 
 COUNTED: dict[str, int] = json.loads((Path(__file__).parent / "token_counts.json").read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ def test_what_is_less_than_a_unit_counts_as_one():
 @given(COUNTS, COUNTS, st.integers(0, 10**9), st.integers(0, 10**9))
 def test_the_worst_case_is_never_exceeded(tokens: int, most: int, price_in: int, price_out: int):
     """Less used is never dearer: what is settled fits into what was held."""
-    price = Price(input_per_token=price_in, output_per_token=price_out)
+    price = ModelPrice(input=Decimal(price_in) / 1_000_000, output=Decimal(price_out) / 1_000_000)
     used = Usage(input_tokens=tokens, output_tokens=most // 2)
     assert Amount.of(used, price).money <= Amount.of(Usage(input_tokens=tokens, output_tokens=most), price).money
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from antiphon.errors import InternalError, Rejected
-from antiphon.host import Approve, Budget, Cap, Deny, Host, Limits, Price, Redaction, Scripted, Terms, digest
+from antiphon.host import Approve, Budget, Cap, Deny, Host, Limits, ModelPrice, Redaction, Scripted, Terms, digest
 from antiphon.host.budget import Amount, input_estimate
 from antiphon.host.models.selection import Chosen
 from antiphon.host.providers.base import Completion, ProviderFailure, Usage, text_answer
@@ -19,7 +20,7 @@ from antiphon.wire.tools import Tool
 from tests.host.asks import Person, approve, origin, request
 from tests.host.store.stores import KINDS, Place
 
-PRICE = Price(input_per_token=1_000, output_per_token=1_000)
+PRICE = ModelPrice(input=Decimal("0.001"), output=Decimal("0.001"))
 ALONE = {"reviewer": None, "review": "never"}
 FREE = Limits(per_minute=None, concurrent=None, per_call=None, concurrent_per_call=None)
 KEY = "AKIAIOSFODNN7EXAMPLE"

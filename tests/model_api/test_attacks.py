@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
 
-from antiphon.host import Budget, Cap, Host, Limits, Price, open_store
+from antiphon.host import Budget, Cap, Host, Limits, ModelPrice, open_store
 from antiphon.host.budget import input_estimate, worst_case
 from antiphon.host.models.selection import Chosen
 from antiphon.host.providers.base import Completion, text_answer
@@ -23,7 +24,7 @@ from antiphon.transports.http.server import connections
 from tests.model_api.served import Slow, asked, door
 
 CHAT = "/v1/chat/completions"
-PRICE = Price(input_per_token=3_000_000, output_per_token=15_000_000)
+PRICE = ModelPrice(input=Decimal(3), output=Decimal(15))
 
 
 class Greedy:

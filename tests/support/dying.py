@@ -15,12 +15,13 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
 from aiohttp import ClientSession, ClientTimeout
 
-from antiphon.host import Approve, Budget, Cap, Host, Limits, Policy, Price, Queue, Rule, Terms, digest
+from antiphon.host import Approve, Budget, Cap, Host, Limits, ModelPrice, Policy, Queue, Rule, Terms, digest
 from antiphon.host.models.selection import Chosen
 from antiphon.host.providers.base import Completion, Usage, text_answer
 from antiphon.host.store.sql_store import SqlStore
@@ -31,7 +32,7 @@ from antiphon.wire.origin import Origin, OriginCall
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
 SERVERS = ("command:allowed", "command:granted", "command:reviewed")
-PRICE = Price(input_per_token=3_000_000, output_per_token=15_000_000)
+PRICE = ModelPrice(input=Decimal(3), output=Decimal(15))
 NO_LIMITS = Limits(per_minute=None, concurrent=None, per_call=None, concurrent_per_call=None)
 
 

@@ -21,7 +21,7 @@ from antiphon.host.config import Config, load_config
 from antiphon.host.configured_host import ConfiguredHost, page_over, queue_in
 from antiphon.host.model_catalogue import ModelCatalogue
 from antiphon.host.models.models import Models
-from antiphon.host.models.selection import model_of
+from antiphon.host.models.selection import complete_model, model_of
 from antiphon.host.providers import Provider, make_named_provider
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem
 from antiphon.host.store import MemoryStore, Store, open_store, usual_store
@@ -133,7 +133,7 @@ def _choose_provider(
     if provider in ("echo", "manual"):
         return make_named_provider(provider)
     if provider is not None:
-        return Models(ModelCatalogue((model_of(provider, model, environ),)), environ)
+        return Models(ModelCatalogue((model_of(provider, model, environ),), complete=complete_model), environ)
     if model is not None:
         # Only the model that was named, without its fallback.
         chosen = msgspec.structs.replace(config.catalogue().get(model), fallback=None)

@@ -26,7 +26,6 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 
 DOLLAR = 1_000_000_000
 """One dollar in nano-dollars, the unit in which money is counted."""
-_PER_DOLLAR = Decimal(10) ** 12
 _TOKENS_PER_MESSAGE = 8
 """Roles and separators; vendors count three to seven tokens for them."""
 _TOKENS_PER_IMAGE = 2_000
@@ -46,20 +45,6 @@ class Priced(Protocol):
             output_tokens: number of tokens generated.
         """
         ...
-
-
-class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """A flat price, in pico-dollars per token, which equals micro-dollars per million tokens.
-
-    Three dollars per million tokens are ``3_000_000``.
-    """
-
-    input_per_token: int
-    output_per_token: int
-
-    def cost(self, input_tokens: int, output_tokens: int) -> Decimal:
-        """See ``Priced.cost``."""
-        return (input_tokens * self.input_per_token + output_tokens * self.output_per_token) / _PER_DOLLAR
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):

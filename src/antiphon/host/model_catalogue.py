@@ -6,8 +6,9 @@ Owns the values, and the user's order of models. ``config`` reads them, ``select
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from functools import cached_property
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -55,7 +56,12 @@ class ModelPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 raise ValueError("a price is a number of dollars, 0 or more")
 
     def cost(self, input_tokens: int, output_tokens: int) -> Decimal:
-        """Return the cost of some tokens, in dollars."""
+        """Return the cost of some tokens, in dollars.
+
+        Args:
+            input_tokens: number of tokens read.
+            output_tokens: number of tokens generated.
+        """
         passed = [step for step in self.steps if input_tokens > step.above]
         rate = max(passed, key=lambda step: step.above) if passed else self
         return (rate.input * input_tokens + rate.output * output_tokens) / _MILLION
@@ -113,35 +119,51 @@ def _is_near(host: str) -> bool:
 class ModelCatalogue:
     """The models of one user by name, and the user's order of them."""
 
-    def __init__(self, models: tuple[Model, ...], *, default: str | None = None, order: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        models: tuple[Model, ...],
+        *,
+        default: str | None = None,
+        order: tuple[str, ...] = (),
+        complete: Callable[[Model], Model] | None = None,
+    ) -> None:
         """Collect the models; raise ``ConfigError`` if two have one name, or a name refers to no model.
 
         ``order`` lists names, the preferred first; all other models come after these, as equals. The order of
-        ``models`` never matters.
+        ``models`` never matters. ``complete`` looks up what is known of a model, when the first one is asked for.
         """
-        self._models: Mapping[str, Model] = {model.name: model for model in models}
+        self._given: Mapping[str, Model] = {model.name: model for model in models}
+        self._complete = complete
         self.default = default
         self.order = order
-        if len(self._models) < len(models):
+        if len(self._given) < len(models):
             raise ConfigError("two models have one name: give each a name of its own")
         fallbacks = [model.fallback for model in models if model.fallback is not None]
         for name in (*([default] if default else ()), *order, *fallbacks):
-            self.get(name)
+            self._find(name, self._given)
         self._ranks = {name: at for at, name in reversed(list(enumerate(order)))}
-        self._sorted = sorted(self._models.values(), key=lambda model: (self.rank(model), model.name))
+        self.given = sorted(models, key=lambda model: (self.rank(model), model.name))
+        """The models in the user's order, without what is looked up."""
 
     def __iter__(self) -> Iterator[Model]:
         """Yield the models in the user's order, all others after them by name."""
-        return iter(self._sorted)
+        return iter(self._models.values())
 
     def __len__(self) -> int:
-        return len(self._models)
+        return len(self._given)
+
+    @cached_property
+    def _models(self) -> Mapping[str, Model]:
+        return {each.name: self._complete(each) if self._complete else each for each in self.given}
 
     def get(self, name: str) -> Model:
         """Return the model of a name; if there is none, raise ``ConfigError``, which lists the names."""
-        found = self._models.get(name)
+        return self._find(name, self._models)
+
+    def _find(self, name: str, models: Mapping[str, Model]) -> Model:
+        found = models.get(name)
         if found is None:
-            known = ", ".join(self._models) or "none"
+            known = ", ".join(self._given) or "none"
             # Without a file and without a key there is only this one, and its name does not say where others come from.
             more = " (others: in antiphon.toml, or by a vendor's API key)" if known == "echo" else ""
             raise ConfigError(f"there is no model {name!r}; there are: {known}{more}")

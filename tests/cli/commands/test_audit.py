@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import Client, Context, Server
-from antiphon.host import Approve, Host, Price, Queue, Scripted, digest
+from antiphon.host import Approve, Host, ModelPrice, Queue, Scripted, digest
 from antiphon.host.audit import check_lines
 from antiphon.host.models.selection import Chosen
 from antiphon.host.providers.base import Completion, Usage, text_answer
@@ -307,7 +307,7 @@ async def test_a_host_with_prices_is_summed_up(tmp_path: Path, audit: Callable[.
             usage = Usage(input_tokens=1000, output_tokens=100)
             return Completion(result=text_answer("dear", model="m"), usage=usage)
 
-    price = Price(input_per_token=3_000_000, output_per_token=15_000_000)
+    price = ModelPrice(input=Decimal(3), output=Decimal(15))
     store = open_store(tmp_path / "host.db")
     chosen = Chosen(model="m", prices={"m": price})
     host = Host(Costly(), review="never", reviewer=None, store=store, choose=lambda *_: chosen)

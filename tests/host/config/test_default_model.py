@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from antiphon.host.model_catalogue import Model
-from antiphon.host.models.selection import USUAL, fill_in_model, model_of, standard_model
+from antiphon.host.models.selection import USUAL, complete_model, fill_in_model, model_of, standard_model
 from antiphon.host.providers.base import missing_key
 
 
@@ -17,7 +20,7 @@ def test_without_a_key_the_model_lacks_one():
 @pytest.mark.parametrize("provider", USUAL)
 def test_a_key_brings_its_vendors_usual_model(provider: str):
     """With all that is needed to choose it: price, context, what it takes."""
-    model = standard_model({USUAL[provider].keys[0]: "key"})
+    model = complete_model(standard_model({USUAL[provider].keys[0]: "key"}))
     assert (model.provider, model.model) == (provider, USUAL[provider].model)
     assert None not in (model.price, model.context, model.tools, model.inputs, model.speed, model.intelligence)
 
@@ -55,3 +58,23 @@ def test_a_vendor_can_be_named_alone():
     """Or with a model of it."""
     assert model_of("anthropic", None, {}).model == USUAL["anthropic"].model
     assert model_of("groq", "llama-3.3-70b", {}).model == "llama-3.3-70b"
+
+
+READ = """
+import sys
+from pathlib import Path
+from antiphon.host.config.toml_files import load_config
+
+models = load_config({"HOME": "/nowhere", "OPENAI_API_KEY": "key"}, folder=Path("/nowhere")).catalogue()
+assert [each.name for each in models.given] == ["%s"]
+assert "genai_prices" not in sys.modules, "the prices were loaded before anybody asked"
+assert next(iter(models)).price is not None
+assert "genai_prices" in sys.modules
+"""
+
+
+def test_prices_are_looked_up_when_the_first_is_asked_for():
+    """They are large, and most gateways and commands never ask a model."""
+    program = READ % USUAL["openai"].model
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 
 import pytest
 
 from antiphon.errors import InternalError, InvalidParams, Rejected
-from antiphon.host import Approve, Deny, Edit, Host, Manual, NoReviewer, Policy, Price, Rule, Scripted, digest
+from antiphon.host import Approve, Deny, Edit, Host, Manual, ModelPrice, NoReviewer, Policy, Rule, Scripted, digest
 from antiphon.host.models.selection import Chosen
 from antiphon.wire.content import ToolUseContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -16,7 +17,7 @@ from antiphon.wire.tools import Tool
 from tests.host.asks import Person, approve, origin, request, write
 
 TOOLS = [Tool(name="f", input_schema={})]
-PRICE = Price(input_per_token=1_000_000, output_per_token=0)
+PRICE = ModelPrice(input=Decimal(1), output=Decimal(0))
 FORM = ElicitRequestParams.form("Who?", {"properties": {"name": {"type": "string"}}, "required": ["name"]})
 
 

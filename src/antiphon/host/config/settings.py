@@ -24,6 +24,7 @@ from antiphon.host.checks.people import Role, check_name
 from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.model_catalogue import Model, ModelCatalogue
+from antiphon.host.models.selection import complete_model
 from antiphon.host.review.notify import NoticeTarget
 from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import MAX_REASON, MAX_UNDO
@@ -462,7 +463,7 @@ class Config(ConfigTables, frozen=True, kw_only=True):
 
     def catalogue(self) -> ModelCatalogue:
         """Collect the models; raise ``ConfigError`` if a name refers to no model."""
-        return ModelCatalogue(self.models, default=self.default, order=self.order)
+        return ModelCatalogue(self.models, default=self.default, order=self.order, complete=complete_model)
 
     def for_server(self, *identities: str) -> ServerSettings:
         """Return the settings for a server: the general ones, overridden by its own, tightened by a project's.

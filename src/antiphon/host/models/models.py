@@ -327,12 +327,12 @@ class Models:
     @property
     def name(self) -> str:
         """The name of the model that answers if nothing favours another one."""
-        return self.catalogue.default or next(iter(self.catalogue)).name
+        return self.catalogue.default or self.catalogue.given[0].name
 
     @property
     def tools(self) -> bool:
         """Whether any of the models can use tools."""
-        return any(model.tools for model in self.catalogue)
+        return any(model.tools for model in self.catalogue.given)
 
     def select(
         self, params: CreateMessageRequestParams, *, allowed: Collection[str] | None = None, left: Decimal | None = None

@@ -77,21 +77,29 @@ def family_of(name: str) -> Family | None:
 
 
 def complete_model(model: Model) -> Model:
-    """Fill in what is publicly known about a model where the user has set nothing; the rest stays unknown."""
-    family = family_of(model.model)
-    if family is not None:
-        model = msgspec.structs.replace(
-            model,
-            family=model.family or family.name,
-            speed=model.speed or family.speed,
-            intelligence=model.intelligence or family.intelligence,
-            inputs=family.inputs if model.inputs is None else model.inputs,
-            tools=family.tools if model.tools is None else model.tools,
-        )
+    """Fill in what is publicly known about a model where the user has set nothing; the rest stays unknown.
+
+    The first price takes 0.1 s to look up, which loads all prices.
+    """
+    model = _add_family(model)
     if model.price is not None and model.context is not None:
         return model
     price, context = _look_up_price(model)
     return msgspec.structs.replace(model, price=model.price or price, context=model.context or context)
+
+
+def _add_family(model: Model) -> Model:
+    family = family_of(model.model)
+    if family is None:
+        return model
+    return msgspec.structs.replace(
+        model,
+        family=model.family or family.name,
+        speed=model.speed or family.speed,
+        intelligence=model.intelligence or family.intelligence,
+        inputs=family.inputs if model.inputs is None else model.inputs,
+        tools=family.tools if model.tools is None else model.tools,
+    )
 
 
 def _look_up_price(model: Model) -> tuple[ModelPrice | None, int | None]:
@@ -383,7 +391,7 @@ def make_chooser(
 
 def names_of(provider: Provider, allowed: Collection[str] | None) -> tuple[str, ...]:
     """Return the names of a provider's models that match one of the globs ``allowed``; ``None`` allows all."""
-    names = [model.name for model in provider.catalogue] if isinstance(provider, _Selecting) else [provider.name]
+    names = [each.name for each in provider.catalogue.given] if isinstance(provider, _Selecting) else [provider.name]
     return tuple(name for name in names if allowed is None or any(fnmatchcase(name, glob) for glob in allowed))
 
 
@@ -442,11 +450,11 @@ def model_of(provider: str, model: str | None, environ: Mapping[str, str]) -> Mo
 
 
 def fill_in_model(model: Model, environ: Mapping[str, str]) -> Model:
-    """Fill in the address of a model from the environment, and then what is publicly known about the model."""
+    """Fill in the address of a model from the environment, and what its family has in common."""
     usual = USUAL.get(model.provider)
     if usual is None or model.base_url is not None or not environ.get(usual.base_url):
-        return complete_model(model)
+        return _add_family(model)
     is_keyless = model.provider == "openai" and model.key is None and not any(environ.get(name) for name in usual.keys)
     # A local service needs no key; one that does uses the variable of the vendor.
     provider = "openai-compatible" if is_keyless else model.provider
-    return complete_model(msgspec.structs.replace(model, base_url=environ[usual.base_url], provider=provider))
+    return _add_family(msgspec.structs.replace(model, base_url=environ[usual.base_url], provider=provider))
