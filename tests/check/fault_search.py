@@ -23,7 +23,8 @@ PROCESSES = {
 }  # fmt: skip
 """Faults that only a process has."""
 SILENT = {"silent", "no answer", "no large messages", "no batches", "hangs at start", "hangs in a list",
-          "hangs when cancelled", "dies late of a broken line"}  # fmt: skip
+          "hangs when cancelled", "dies late of a broken line",
+          "no end of line when cancelled"}  # fmt: skip
 _MODERN_RULES = ("discover.", "result.", "asks.modern", "notify.unasked-log")
 _BATCHES = "2025-03-26"
 

@@ -27,6 +27,7 @@ from tests.check.faulty_server import (
     end,
     fail,
     flood,
+    glue_to_cancelled,
     hoard,
     keep,
     merge,
@@ -316,6 +317,7 @@ FAULTS: dict[str, Fault] = {
             on_cancelled(lambda q, _: [{"jsonrpc": "2.0", "id": q["params"]["requestId"], "error": "cancelled"}])
         ),
     ),
+    "no end of line when cancelled": Fault("rpc.rubbish", "a request that is cancelled", glue_to_cancelled()),
     "drops what is cancelled": Fault("", "", drop_cancelled(on_cancelled(lambda _request, _reply: []))),
     "takes a lock": Fault(
         "session.together", "two sessions at the same moment", lambda q, r: [r] if r else [], "advice"

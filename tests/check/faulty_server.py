@@ -6,6 +6,7 @@ It is written by hand, so that no part of the library hides a fault.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -203,6 +204,23 @@ def on_cancelled(change: Change) -> Change:
         return change(request, reply) if is_meant else [reply] if reply else []
 
     return apply
+
+
+def glue_to_cancelled() -> Change:
+    """Write the reply to a cancelled request without the end of its line, so that the next reply stands in it."""
+    cancelled: list[object] = []
+
+    def apply(request: Json, reply: Json) -> Iterable[object]:
+        if reply and cancelled:
+            unended = {"jsonrpc": "2.0", "id": cancelled.pop(), "result": {}}
+            return [json.dumps(unended).encode() + json.dumps(reply).encode()]
+        return [reply] if reply else []
+
+    def note(request: Json, _reply: Json) -> Iterable[object]:
+        cancelled.append(request["params"]["requestId"])
+        return []
+
+    return lambda request, reply: on_cancelled(note)(request, reply) if not reply else apply(request, reply)
 
 
 def drop_cancelled(change: Change) -> Change:

@@ -51,7 +51,7 @@ REPRODUCED = {
     "rpc.silent": "ends in between",
     "list.refused": "no list",
     "discover.unsupported": "unknown revision is an unknown method",
-    "rpc.rubbish": "banner",
+    "rpc.rubbish": "no end of line when cancelled",
 }
 """The errors of published servers (docs/topics/checked-servers.md), and the small server that shows each."""
 

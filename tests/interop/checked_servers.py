@@ -139,7 +139,7 @@ async def check_all(folder: Path, packages: list[str]) -> None:
 PAGE = Path(__file__).parents[2] / "docs" / "topics" / "checked-servers.md"
 EVERYWHERE = ("rpc.parse-error", "rpc.batch")
 """Advice for nearly every server, since it is about its SDK."""
-TIMED = ("stdio.exit", "size.large", "safety.unfinished")
+TIMED = ("start.slow", "stdio.exit", "size.large", "safety.unfinished")
 """Advice that goes by time, and so by what else the machine does."""
 HEAD = """\
 # Servers that were checked

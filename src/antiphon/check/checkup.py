@@ -294,7 +294,7 @@ async def _try_probe(peer: RawPeer, probe: Probe) -> None:
     replies = await peer.ask_all(requests, messages, place=probe.place or probe.method, may_fail=probe.may_fail)
     if None in replies and probe.needs == "answers":
         peer.ended = peer.ended or "it does not answer any more"
-    if replies[0] is not None or probe.may_fail:
+    if replies[0] is not None or (probe.may_fail and not peer.is_explained):
         unread = peer.counts["without id"] - before
         value = {**(replies[0] or {}), "errorsWithoutId": unread, "answered": None not in replies}
         peer.examine(f"reply:{probe.name}", value, seen=replies[0] or peer.ended or "no reply")
