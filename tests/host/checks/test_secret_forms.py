@@ -21,7 +21,7 @@ def test_a_secret_of_the_corpus_is_found(name: str):
     secret = SECRETS[name]
     for text in (f"before {secret} after", f"before\n{secret}\nafter", secret):
         assert find_secrets(text) != []
-        assert secret not in mask_text(text)
+        assert [part for part in re.findall(r"\w{15,}|.+", secret) if part in mask_text(text)] == []
 
 
 @pytest.mark.parametrize("text", HARMLESS)

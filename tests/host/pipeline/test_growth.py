@@ -317,16 +317,18 @@ def test_a_text_without_blanks_grows_too():
     assert views("这是一件用细羊毛织成的毛衣、产于巴塞尔的一家小作坊、非常暖和。", 3)[-1].startswith("这是一件用细羊毛")
 
 
-@pytest.mark.parametrize("secret", [*SECRETS.values(), KEY])
+@pytest.mark.parametrize("secret", [*filter(find_secrets, SECRETS.values()), KEY])
 def test_no_part_of_a_secret_is_ever_shown(secret):
     """However it is cut into pieces; the heading of a key is no secret, as long as nothing of the key follows."""
     text = f"Take this: {secret} and keep it to yourself, will you please?"
     parts = [text[found.start : found.end] for found in find_secrets(text)]
-    pieces = [part[at : at + 12] for part in parts for at in range(len(part) - 11)]
+    pieces = {part[at : at + 12] for part in parts for at in range(len(part) - 11)}
     final = mask_text(text)
+    hidden = {piece for piece in pieces if piece not in final and "BEGIN" not in piece}
+    assert hidden
     chance = random.Random(7)
     for shown in [view for _ in range(5) for view in views(text, chance)] + views(text, 1):
-        assert [piece for piece in pieces if piece in shown and piece not in final and "BEGIN" not in piece] == []
+        assert [piece for piece in hidden if piece in shown] == []
 
 
 def test_a_secret_of_two_words_is_masked_as_one():
