@@ -9,7 +9,7 @@ from antiphon.check import checkup
 from antiphon.check.checkup import check_server
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY
 from tests.check.fault_search import assert_found
-from tests.check.faulty_web import SIGNING_IN, WEB_FAULTS, serve_web, start_web
+from tests.check.faulty_web import SIGNING_IN, WEB_FAULTS, FaultyWeb, serve_web, start_web
 from tests.support.network import listening
 
 _MODERN = {
@@ -51,10 +51,18 @@ async def test_a_stream_that_can_be_resumed_is_right():
     assert report.findings == []
 
 
-async def test_a_header_with_a_token_goes_with_every_request():
+async def test_a_header_with_a_token_goes_with_every_request(monkeypatch: pytest.MonkeyPatch):
     """It is sent as it was given, so that a server behind a login can be checked."""
+    guard, tokens = FaultyWeb.guard, set[str | None]()
+
+    def note(self, request):
+        tokens.add(request.headers.get("Authorization"))
+        return guard(self, request)
+
+    monkeypatch.setattr(FaultyWeb, "guard", note)
     async with serve_web("no fault") as url:
         report = await check_server(url, headers={"Authorization": "Bearer x"}, timeout=30.0, revision="2025-11-25")
+    assert tokens == {"Bearer x"}
     assert report.findings == []
 
 

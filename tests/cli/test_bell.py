@@ -48,17 +48,28 @@ async def test_it_rings_for_what_is_new():
     async with ring_for_questions(store, stream=terminal):
         new = await put(queue, 2)
         await terminal.rung.wait()
-    assert terminal.getvalue() == "\a"
-    for task in (old, new):
+        old.cancel()
+        await asyncio.wait([old])
+        terminal.rung.clear()
+        newest = await put(queue, 3)
+        await terminal.rung.wait()
+    assert terminal.getvalue() == "\a\a"
+    for task in (new, newest):
         task.cancel()
-    await asyncio.wait([old, new])
+    await asyncio.wait([new, newest])
 
 
 async def test_it_is_silent_in_a_pipe_and_where_nobody_wants_it():
     """A file is no place for a bell."""
-    store, pipe, terminal = MemoryStore(), io.StringIO(), Terminal()
-    async with ring_for_questions(store, stream=pipe), ring_for_questions(store, wanted=False, stream=terminal):
-        task = await put(Queue(store), 1)
-    assert (pipe.getvalue(), terminal.getvalue()) == ("", "")
-    task.cancel()
-    await asyncio.wait([task])
+    store, pipe, unwanted, terminal = MemoryStore(), io.StringIO(), Terminal(), Terminal()
+    silent = ring_for_questions(store, stream=pipe), ring_for_questions(store, wanted=False, stream=unwanted)
+    async with silent[0], silent[1], ring_for_questions(store, stream=terminal):
+        first = await put(Queue(store), 1)
+        await terminal.rung.wait()
+        terminal.rung.clear()
+        second = await put(Queue(store), 2)
+        await terminal.rung.wait()
+    assert (pipe.getvalue(), unwanted.getvalue()) == ("", "")
+    for task in (first, second):
+        task.cancel()
+    await asyncio.wait([first, second])

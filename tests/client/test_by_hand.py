@@ -13,6 +13,7 @@ from msgspec import structs
 from antiphon import Client, Context, InvalidParams, LocalProtocolError, Rejected, RemoteProtocolError, Server
 from antiphon.client.by_hand import BY_HAND
 from antiphon.client.rounds.loop import PendingRound, RoundLimits
+from antiphon.errors import ResultInvalid
 from antiphon.testing import Recorder, Script
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.prompts import GetPromptResult
@@ -270,5 +271,5 @@ async def test_structured_content_is_checked_here_too() -> None:
         tools_list=lambda _: {"tools": [tool], "ttlMs": 0, "cacheScope": "private"},
     )
     async with Client(server, sampling=BY_HAND, revision=MODERN) as client:
-        with pytest.raises(Exception, match="output schema"):
+        with pytest.raises(ResultInvalid, match="output schema"):
             await client.rounds.call_tool("t")

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from antiphon import Client, Context, Host, Server
-from antiphon.client import BY_HAND, ClientNext, ClientRequest, PendingRound
+from antiphon.client import BY_HAND, ClientNext, ClientRequest, PendingRound, client_middleware
 from antiphon.errors import ConfigError, PeerError, Rejected, SamplingFailed
 from antiphon.testing import Script
 from antiphon.types import CallToolRequestParams, CallToolResult, EmptyResult, TextContent, ToolAnnotations
@@ -330,7 +330,7 @@ async def test_a_client_without_middleware_runs_none_of_it() -> None:
     met: list[str] = []
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename.endswith("client/client_middleware.py"):
+        if event == "call" and frame.f_code.co_filename == client_middleware.__file__:
             met.append(frame.f_code.co_name)
 
     async with Client(shop(), sampling=Script(["1", "2", "3"])) as client:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.errors import CallTimeout, InvalidParams, LocalProtocolError, Rejected
+from antiphon.errors import CallTimeout, InternalError, InvalidParams, LocalProtocolError, Rejected
 from antiphon.wire.envelope import decode_wire
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LEGACY
@@ -195,7 +195,7 @@ async def test_a_handler_that_fails_withdraws_its_asks():
             stopped.set()
 
     async with linked(tool, answer) as link:
-        with pytest.raises(Exception, match="Internal error"):
+        with pytest.raises(InternalError, match="Internal error"):
             await link.call()
         await stopped.wait()
         link.check_empty()

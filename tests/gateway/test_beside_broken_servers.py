@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Server
+from antiphon.errors import InvalidParams
 from antiphon.gateway import Gateway, terms
 from antiphon.gateway.offer import KeptLists
 from antiphon.host import Host, Policy, Scripted
@@ -77,7 +78,7 @@ async def test_each_server_that_is_left_out_is_named_with_its_reason(caplog: pyt
         assert "exit code 1" in reasons["crashing"]
         for text in ("file failed: no such file: nope.py", "crashing failed: "):
             assert text in caplog.text
-        with pytest.raises(Exception, match="nothing is known yet of 'crashing'") as caught:
+        with pytest.raises(InvalidParams, match="nothing is known yet of 'crashing'") as caught:
             await client.call_tool("crashing__x")
     assert "secret" not in str(caught.value)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Context, Server
-from antiphon.errors import CallTimeout
+from antiphon.errors import CallTimeout, Rejected
 from antiphon.host import Host, Policy, Scripted
 from antiphon.host.review.review import Decision, ReviewItem
 from antiphon.machine.call_time import CURRENT, TimeLeft, count_time
@@ -71,7 +71,7 @@ async def test_consent_is_asked_for_within_the_time_of_the_call(server: Server, 
         return False
 
     async with Client(server, confirm=confirm, revision=revision, timeout=3600) as client:
-        with pytest.raises(Exception, match="rejected"):
+        with pytest.raises(Rejected, match="rejected"):
             await client.call_tool("describe")
     assert [time and time.given for time in times] == [3600]
 

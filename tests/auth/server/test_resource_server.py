@@ -9,6 +9,7 @@ import pytest
 from antiphon import Client, ConfigError, InsufficientScope, PeerError, Server
 from antiphon.auth.server.proofs import DPoP
 from antiphon.auth.server.resource_server import ResourceServer
+from antiphon.errors import Unauthorized
 from tests.auth.server.protected import HEADERS, protected, protected_replicas, shop
 from tests.support.asgi import running
 from tests.support.issuer import AUDIENCE, Issuer
@@ -435,7 +436,7 @@ async def test_a_channel_of_many_messages_goes_by_its_token(transport):
             with pytest.raises(PeerError) as refused:
                 await client.call_tool("order", {"what": "tea"})
             assert refused.value.data == {"requiredScopes": [READ, WRITE]}
-        with pytest.raises(Exception, match="401"):
+        with pytest.raises(Unauthorized, match="401"):
             await Client(url, revision="2024-11-05").connect()
 
 

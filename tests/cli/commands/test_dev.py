@@ -189,7 +189,7 @@ async def test_ctrl_c_ends_it_while_nothing_is_served(tmp_path: Path):
         await running.says("It serves when the file is mended.")
         running.process.send_signal(signal.SIGINT)
         async with asyncio.timeout(PATIENCE):
-            await running.process.wait()
+            assert await running.process.wait() == 128 + signal.SIGINT
 
 
 async def test_only_what_people_write_is_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.errors import Rejected
 from antiphon.host.store.base import BlockRow
 from antiphon.identity import identity_of
 from tests.cli.conftest import Cli
@@ -194,11 +195,11 @@ async def test_a_server_is_blocked_and_may_ask_again(desk: Waiting):
     """A denial may reach all that a server asks."""
     asked = await desk.ask()
     assert (await desk.run("review", "deny", (await desk.pending()).id, "--reach", "server")).code == 0
-    with pytest.raises(Exception, match="rejected"):
+    with pytest.raises(Rejected, match="rejected"):
         await asked
     [blocked] = (await desk.run("policy", "blocks", "--json")).objects
     assert (blocked["identity"], blocked["target"]) == (identity_of(SERVER), "python catalogue.py")
-    with pytest.raises(Exception, match="blocked"):
+    with pytest.raises(Rejected, match="blocked"):
         await desk.host(request(), origin("9"))
     assert (await desk.run("policy", "blocks", "lift", identity_of(SERVER)[:14])).code == 0
     assert not (await desk.ask()).done()

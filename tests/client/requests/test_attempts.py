@@ -14,7 +14,7 @@ from antiphon.client.known_tools import KnownTools
 from antiphon.client.requests import attempts as module
 from antiphon.client.requests.attempts import may_repeat
 from antiphon.client.rounds.loop import RoundLimits
-from antiphon.errors import CallTimeout
+from antiphon.errors import CallTimeout, RemoteProtocolError
 from antiphon.machine.call_time import TimeLeft
 from antiphon.transports.http.client.error_replies import is_broken
 from tests.support.child_server import ended, served, started
@@ -68,7 +68,7 @@ async def test_a_server_that_only_wants_time_ends_by_its_rounds() -> None:
     """Without a deadline as well."""
     server = Busy(1_000)
     async with Client(server, revision="2026-07-28", timeout=None, limits=RoundLimits(rounds=3)) as client:
-        with pytest.raises(Exception, match="more than 3 rounds"):
+        with pytest.raises(RemoteProtocolError, match="more than 3 rounds"):
             await client.call_tool("t")
     assert len(server.came) == 4
 

@@ -422,6 +422,7 @@ async def test_a_device_ends():
     store = MemoryStore(clock=lambda: now[0])
     async with pushing(store=store) as made:
         await made.subscribe()
+        assert len(await made.devices.list_devices()) == 1
         now[0] += push.DEVICE_AGE + 1
         assert await made.devices.list_devices() == []
 

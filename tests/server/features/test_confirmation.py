@@ -160,7 +160,8 @@ async def test_an_answer_without_a_question_confirms_nothing() -> None:
     done: list[int] = []
     async with raw_client(drafts(done)) as client:
         answers = {"inputResponses": {"1": YES, "confirm": YES}}
-        await client.reply(client.modern("tools/call", name="delete", arguments={"count": 7}, **answers))
+        reply = await client.reply(client.modern("tools/call", name="delete", arguments={"count": 7}, **answers))
+    assert "inputRequests" in reply["result"]
     assert done == []
 
 

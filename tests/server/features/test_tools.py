@@ -337,7 +337,7 @@ def test_a_hundred_functions_are_added_without_a_schema_of_each() -> None:
     many = functions(100)
     ServedTool.from_function(many[0])
     calls = counted(lambda: [ServedTool.from_function(function) for function in many])
-    assert not calls["input_schema"] + calls["schemas_of"] + calls["_made_decoder"]
+    assert not calls["input_schema"] + calls["schemas_of"] + calls["_make_decoder"]
     assert calls.total() <= 100 * 42
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from antiphon.errors import LocalProtocolError, NotInRevision
 from antiphon.wire.content import (
@@ -26,6 +27,7 @@ HI = TextContent(text="hi")
 SOUND = AudioContent.of(b"la", "audio/wav")
 LINK = ResourceLink(uri="a:b", name="b")
 FORM = {"type": "object", "properties": {}}
+PAY = ElicitRequestParams.visit("Pay", "https://example.org", elicitation_id="1")
 
 
 def asked(*content, **members):
@@ -55,7 +57,7 @@ CASES = [
     ("Sampling with tools", asked(HI, tool_choice=ToolChoice(mode="none")), "2025-11-25"),
     ("The use of a tool", asked(ToolUseContent(id="1", name="t", input={})), "2025-11-25"),
     ("The result of a tool", asked(ToolResultContent(tool_use_id="1", content=[])), "2025-11-25"),
-    ("URL", ElicitRequestParams.visit("Pay", "https://example.org", elicitation_id="1"), "2025-11-25"),
+    ("URL", PAY, "2025-11-25"),
     ("multiple choices (`which`)", multiple_choice(), "2025-11-25"),
     ("several values (`which`)", ElicitResult(action="accept", content={"which": ["a"]}), "2025-11-25"),
     ("input", InputRequiredResult(request_state="s"), "2026-07-28"),
@@ -68,7 +70,8 @@ def test_refused_before_and_carried_since(thing, value, since):
     for name in NAMES:
         lower = find_revision(name).lower
         if name >= since:
-            assert lower(value)
+            # The id of an address exists in one revision only.
+            assert lower(value) == (replace(PAY, elicitation_id=None) if value is PAY and name > since else value)
             continue
         with pytest.raises(NotInRevision) as caught:
             lower(value)

@@ -66,6 +66,7 @@ async def test_nothing_hidden_reaches_the_terminal(text: str):
     rows = [row for entry in draw_list(questions, make_layout(), 0.0) for row in entry]
     for question in questions:
         rows += draw_question(question, make_layout(), 0.0)
+    assert rows
     for row in rows:
         assert not any(category(char) == "Cc" for char in row), row
         # What joins an emoji is no mark, and may stand at the end of a row.
