@@ -32,7 +32,7 @@ from antiphon.identity import launch_of
 from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits, bound_connections
 from antiphon.wire.envelope import decode_envelope
 
-OURS = str(Path(__file__).parent.parent / "src" / "antiphon")
+OURS = str(Path(antiphon.__file__).parent)
 META = (
     '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
     '"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},'

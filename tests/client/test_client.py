@@ -15,7 +15,6 @@ from antiphon.errors import (
     CallTimeout,
     ConfigError,
     ConnectionClosed,
-    InvalidParams,
     LocalProtocolError,
     MethodNotFound,
     NotInRevision,
@@ -129,14 +128,6 @@ async def test_a_tool_that_failed_says_so_in_its_result(revision: str) -> None:
     async with Client(shop(), revision=revision) as client:
         result = await client.call_tool("fail")
     assert (result.is_error, result.text) == (True, "out of stock")
-
-
-@pytest.mark.parametrize("revision", ERAS)
-async def test_a_tool_that_is_not_there_raises(revision: str) -> None:
-    """A protocol error is an exception of its code."""
-    async with Client(shop(), revision=revision) as client:
-        with pytest.raises(InvalidParams, match="Unknown tool: nope"):
-            await client.call_tool("nope")
 
 
 @pytest.mark.parametrize("revision", ERAS)
