@@ -26,9 +26,10 @@ SECRETS = [
     ("Slack token", "xoxb-123456789012-abcdef"),
     ("JSON web token", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc-def"),
     ("bearer token", "Bearer abcdefghijklmnop1234"),
-    ("private key", "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END"),
-    ("password in a URL", "postgres://bob:hunter2@db/"),
-    ("key in a URL", "https://api.example/?key=abcdefgh12"),
+    ("private key", "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----"),
+    ("private key", r"-----BEGIN PRIVATE KEY-----\nVersion: 2\n" + "MIIEvQIBADANBgkq" * 9 + "=="),
+    ("password in a URL", "postgres://bob:hunter2@"),
+    ("key in a URL", "?key=abcdefgh12"),
     ("password", "password = hunter22"),
 ]
 
@@ -38,8 +39,7 @@ def test_a_secret_is_found_and_masked(kind: str, secret: str):
     """Each vendor's form is recognised; what is left names only the kind."""
     text = f"before {secret} after"
     assert kind in [finding.kind for finding in find_secrets(text)]
-    assert secret not in mask_text(text)
-    assert mask_text(text).startswith("before ")
+    assert mask_text(text) == f"before [{kind}] after"
 
 
 @pytest.mark.parametrize(
