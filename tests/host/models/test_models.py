@@ -182,16 +182,6 @@ def test_a_vendor_in_a_package_that_is_missing_is_missing(monkeypatch: pytest.Mo
         models_module._import_adapter(Model(name="a", provider="google", model="x", context=1000))
 
 
-def test_a_cost_is_known_or_not():
-    """Never guessed."""
-    price = ModelPrice(input=Decimal(1), output=Decimal(2))
-    made = provider(
-        Model(name="a", provider="openai", model="x", price=price), Model(name="b", provider="p", model="x")
-    )
-    usage = Usage(input_tokens=1000, output_tokens=500)
-    assert (made.cost("a", usage), made.cost("b", usage)) == (Decimal("0.002"), None)
-
-
 def test_nothing_heavy_is_loaded_before_it_is_needed():
     """Neither pydantic nor a vendor's library."""
     program = (

@@ -343,11 +343,6 @@ class Models:
         needs, wishes = needs_of(params), params.model_preferences
         return select_model(needs, wishes, self.catalogue, allowed=allowed, left=left, unavailable=unavailable)
 
-    def cost(self, name: str, usage: Usage) -> Decimal | None:
-        """Return the cost of a completion in dollars; ``None`` if the model's price is not known."""
-        price = self.catalogue.get(name).price
-        return price.cost(usage.input_tokens, usage.output_tokens) if price else None
-
     async def warm(self, model: str | None = None) -> None:
         """Load what a model needs and make its client, so that its first completion need not wait for that.
 

@@ -109,10 +109,6 @@ class ThreadReader(asyncio.ReadTransport):
         """Tell whether it was closed, or ended by itself."""
         return self._closing
 
-    def is_reading(self) -> bool:
-        """Tell whether data may arrive now."""
-        return not self._paused and not self._closing
-
     def pause_reading(self) -> None:
         """Pause reading; a piece that is being read still arrives."""
         self._paused = True

@@ -35,7 +35,7 @@ from antiphon.client.client import Client
 from antiphon.client.connection.server_files import read_json
 from antiphon.client.connection.targets import locate_target
 from antiphon.errors import AntiphonError, ConfigError, MethodNotFound, Unauthorized
-from antiphon.host.budget import convert_to_nano, format_dollars
+from antiphon.host.budget import Amount, format_dollars
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.config import Config, load_config
@@ -445,8 +445,8 @@ async def _ask_model(model: Model, environ: Mapping[str, str]) -> DoctorFinding:
         return DoctorFinding("failed", model.name, str(error))
     finally:
         await models.aclose()
-    cost = None if answer.usage is None else models.cost(model.name, answer.usage)
-    paid = "" if not cost else f", {format_dollars(convert_to_nano(cost))}"
+    spent = 0 if answer.usage is None else Amount.of(answer.usage, model.price).money
+    paid = f", {format_dollars(spent)}" if spent else ""
     said = inert_line(answer.result.text.strip()[:_SHOWN])
     return DoctorFinding("ok", model.name, f'answered "{said}" in {time.monotonic() - began:.1f} s{paid}')
 
