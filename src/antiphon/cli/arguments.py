@@ -25,7 +25,7 @@ from antiphon.host.checks.validate import validate_request
 from antiphon.machine.files import decode_text, name_errors, read_file
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
-from antiphon.wire.tools import CallToolRequestParams
+from antiphon.wire.tools import CallToolRequestParams, resolve_schema
 
 Schema = Mapping[str, Any]
 
@@ -107,36 +107,19 @@ def _parse_json(place: str, text: str) -> object:
         raise ConfigError(f"{place}: {shown!r} is not JSON: {find_json_mistake(text.encode()) or error}") from None
 
 
-def _find_property(schema: Schema, key: str) -> Schema | None:
-    """Return the schema of one argument; ``None`` if the schema has none for it."""
+def _find_property(schema: Schema, key: str) -> Schema:
+    """Return the schema of one argument; an empty one if the schema has none for it."""
     properties = schema.get("properties")
     known = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
     if key in known:
-        return _resolve_schema(known[key], schema)
+        return resolve_schema(known[key], schema)
     if schema.get("additionalProperties") is False:
         raise ConfigError(f"there is no argument {key!r}: {suggest_similar(key, list(known))}")
-    return None
+    return {}
 
 
-def _resolve_schema(schema: object, root: Schema) -> Schema | None:
-    """Follow a reference within the schema; a limited number of steps, since it may be circular."""
-    for _ in range(8):
-        if not isinstance(schema, dict):
-            return None
-        found = cast("dict[str, Any]", schema)
-        reference = found.get("$ref")
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return found
-        schema = root
-        for part in reference[2:].split("/"):
-            schema = cast("Any", schema).get(part) if isinstance(schema, Mapping) else None
-    return None
-
-
-def _convert_value(key: str, text: str, wanted: Schema | None, root: Schema) -> object:
+def _convert_value(key: str, text: str, wanted: Schema, root: Schema) -> object:
     """Convert a text to the first type of the schema that it fits; strings come last, since every text is one."""
-    if wanted is None:
-        return _guess_value(text)
     types = _list_types(wanted, root)
     if not types:
         return _guess_value(text)
@@ -157,8 +140,7 @@ def _list_types(wanted: Schema, root: Schema, depth: int = 0) -> set[str]:
     for word in ("anyOf", "oneOf"):
         options = wanted.get(word)
         for option in cast("list[Any]", options) if isinstance(options, list) and depth < 4 else ():
-            resolved = _resolve_schema(option, root)
-            found |= _list_types(resolved, root, depth + 1) if resolved is not None else set()
+            found |= _list_types(resolve_schema(option, root), root, depth + 1)
     return {kind for kind in found if kind in _READERS}
 
 
@@ -188,7 +170,7 @@ def _convert_array(text: str, wanted: Schema, root: Schema) -> object:
         value = _guess_value(text)
         if isinstance(value, list):
             return cast("list[object]", value)
-    element = _resolve_schema(wanted.get("items"), root)
+    element = resolve_schema(wanted.get("items"), root)
     return [_convert_value("element", text, element, root)]
 
 

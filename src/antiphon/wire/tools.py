@@ -119,6 +119,24 @@ def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str 
             yield keyword, (keyword,), value
 
 
+def resolve_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema with what its reference within ``root`` leads to; what stands beside a reference prevails.
+
+    Only a few references in a row are followed, since they may be circular.
+    """
+    found: dict[str, Any] = {}
+    for _ in range(8):
+        found = {**cast("dict[str, Any]", schema), **found} if isinstance(schema, dict) else found
+        reference = found.pop("$ref", None)
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            break
+        schema = root
+        for part in reference[2:].split("/"):
+            name = part.replace("~1", "/").replace("~0", "~")
+            schema = cast("Any", schema).get(name) if isinstance(schema, Mapping) else None
+    return found
+
+
 def walk_schemas(schema: object, most: int) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
     """Yield a schema and every schema inside that is an object, each with its path, from at most ``most`` values."""
     pending: list[tuple[tuple[str | int, ...], object]] = [((), schema)]

@@ -282,6 +282,28 @@ def test_arguments_are_fields_and_the_rest_is_json():
     assert [field.description for field, _ in argument_fields(asked)][:4:3] == ["Who gets it", "What"]
 
 
+def test_a_field_is_what_the_reference_of_its_schema_leads_to():
+    """A choice and a list of choices by their definition; what the definition says stands beside what is JSON, too."""
+    schema = {
+        "properties": {
+            "colour": {"$ref": "#/$defs/Colour"},
+            "others": {"type": "array", "items": {"$ref": "#/$defs/Colour"}},
+            "buyer": {"$ref": "#/$defs/Person"},
+        },
+        "$defs": {
+            "Colour": {"type": "string", "enum": ["red", "blue"], "description": "Of the roof"},
+            "Person": {"type": "object", "description": "Who pays"},
+        },
+    }
+    found = argument_fields(item({"colour": "red"}, schema))
+    assert [(field.name, field.kind, field.format, field.description) for field, _ in found] == [
+        ("colour", "choice", "", "Of the roof"),
+        ("others", "choices", "", ""),
+        ("buyer", "string", "json", "Who pays"),
+    ]
+    assert [option.value for field, _ in found for option in field.options] == ["red", "blue"] * 2
+
+
 def test_what_is_not_touched_stays_exactly_as_it_was():
     """Also a number that would be written differently, and line ends of another system."""
     arguments = {"to": "a@b.org", "amount": 1e2, "lines": [{"sku": "a\r\nb"}]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from antiphon.host.checks.risk import assess_risks
@@ -66,6 +68,64 @@ def test_a_call_of_a_tool_is_shown_with_what_the_server_says_of_it():
     shown = collect_shown(msgspec.structs.replace(question(), kind="tool", item=item))
     assert '"at": "it"' in shown.arguments
     assert '"look"' in shown.tool
+
+
+def table_of(arguments: bytes, schema: dict[str, Any]) -> list[tuple[str, str, str, str | None]]:
+    """Return the rows of the table of a call's arguments."""
+    item = ToolItem(
+        origin=origin(tool=Tool(name="look", input_schema=schema)),
+        params=CallToolRequestParams(name="look", arguments=msgspec.Raw(arguments)),
+        choices=frozenset({"approve", "deny"}),
+    )
+    shown = collect_shown(msgspec.structs.replace(question(), kind="tool", item=item))
+    return [(row.name, row.value, row.says, row.default) for row in shown.table]
+
+
+def test_an_argument_is_described_by_what_its_reference_leads_to():
+    """A description beside the reference prevails; a reference that leads nowhere or in a circle describes nothing."""
+    schema = {
+        "properties": {
+            "to": {"$ref": "#/$defs/a~1b"},
+            "by": {"$ref": "#/$defs/a~1b", "description": "The sender"},
+            "of": {"$ref": "#/$defs/round"},
+            "no": {"$ref": "https://elsewhere.example/schema"},
+        },
+        "$defs": {
+            "a/b": {"$ref": "#/$defs/Person"},
+            "Person": {"type": "string", "description": "A person", "default": "ann"},
+            "round": {"$ref": "#/$defs/round"},
+        },
+    }
+    assert table_of(b'{"to":"bob","by":"ann","of":1,"no":2}', schema) == [
+        ("to", "bob", "A person", "ann"),
+        ("by", "ann", "The sender", None),
+        ("of", "1", "", None),
+        ("no", "2", "", None),
+    ]
+
+
+def test_no_reference_is_followed_in_a_very_large_schema():
+    """Each of its arguments could refer to most of it."""
+    filler = {"type": "string", "enum": ["x" * 100_000]}
+    schema = {"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"description": "An A"}, "B": filler}}
+    assert table_of(b'{"a":1}', schema) == [("a", "1", "", None)]
+
+
+def test_arguments_with_a_name_that_stands_twice_are_in_no_table():
+    """The server may take the value that a table would not show; the JSON shows both."""
+    assert table_of(b'{"amount":1,"\\u0061mount":1000}', {}) == []
+    assert table_of(b'{"amount":{"a":1,"a":2}}', {}) == [("amount", '{\n  "a": 1,\n  "a": 2\n}', "", None)]
+
+
+def test_a_number_is_shown_as_it_is_sent():
+    """Also one that a decoder would round; a default of another type is another value."""
+    numbers = b'{"a":9007199254740993.0,"b":-0,"c":0.10000000000000000000000001,"d":1}'
+    assert table_of(numbers, {"properties": {"d": {"default": True}}}) == [
+        ("d", "1", "", "true"),
+        ("a", "9007199254740993.0", "", None),
+        ("b", "-0", "", None),
+        ("c", "0.10000000000000000000000001", "", None),
+    ]
 
 
 def test_only_a_plain_address_is_a_link():

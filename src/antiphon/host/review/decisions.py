@@ -17,7 +17,7 @@ import msgspec
 
 from antiphon.errors import ConfigError, InvalidParams, TooCostly
 from antiphon.host.budget import DOLLAR
-from antiphon.host.checks.form_fields import Field, check_content, check_value, fields_of, parse_value
+from antiphon.host.checks.form_fields import MAX_FIELDS, Field, check_content, check_value, fields_of, parse_value
 from antiphon.host.checks.labels import LABELS, Label
 from antiphon.host.checks.validate import validate_request
 from antiphon.host.checks.visible import inert_line
@@ -28,8 +28,9 @@ from antiphon.host.review.summary import Texts
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.wire.content import SamplingContent, TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
-from antiphon.wire.tools import CallToolRequestParams
+from antiphon.wire.tools import CallToolRequestParams, resolve_schema
 
 _SCOPES: Mapping[str, review.Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
 _REACHES: Mapping[str, review.Reach] = {"once": "once", "call": "call", "server": "server"}
@@ -257,6 +258,8 @@ def _read_value(field: Field, name: str, form: DecisionForm) -> ElicitValue | No
         raise InvalidInput("problem.unfit", title=inert_line(field.title), rule=field) from None
 
 
+_MAX_SCHEMA = 64 * 1024
+"""Most bytes of a schema in which references are followed: each of its arguments may refer to most of it."""
 JSON = "json"
 """Format of a field whose value is JSON."""
 Arguments = dict[str, Any]
@@ -270,18 +273,30 @@ def arguments_of(params: CallToolRequestParams) -> Arguments:
         return {}
 
 
+def list_properties(schema: Mapping[str, Any]) -> dict[str, Arguments]:
+    """Return what a tool's schema says of each argument, with references followed; of a very large one as it stands."""
+    said = schema.get("properties")
+    properties = cast("Arguments", said) if isinstance(said, dict) else {}
+    is_small = len(properties) <= MAX_FIELDS and len(encode_value(schema)) <= _MAX_SCHEMA
+    specs = {name: resolve_schema(spec, schema if is_small else {}) for name, spec in properties.items()}
+    for spec in specs.values() if is_small else ():
+        # The choices of a list.
+        if "items" in spec:
+            spec["items"] = resolve_schema(spec["items"], schema)
+    return specs
+
+
 def argument_fields(item: review.ToolItem) -> list[tuple[Field, list[str]]]:
     """Return a field for each argument that the tool declares or the call has, with its value as a person types it."""
     arguments, schema = arguments_of(item.params), _schema(item)
-    said, needed = schema.get("properties"), schema.get("required")
-    properties = cast("Arguments", said) if isinstance(said, dict) else {}
+    properties, needed = list_properties(schema), schema.get("required")
     required = cast("list[object]", needed) if isinstance(needed, list) else []
     fields: list[tuple[Field, list[str]]] = []
     for name in (*properties, *(name for name in arguments if name not in properties)):
-        field = _simple(name, properties.get(name), required=name in required)
+        spec = properties.get(name, {})
+        field = _simple(name, spec, required=name in required)
         if field is None or (name in arguments and not _fits(field, arguments[name])):
-            spec = properties.get(name)
-            said = cast("Arguments", spec).get("description", "") if isinstance(spec, dict) else ""
+            said = spec.get("description")
             about = said if isinstance(said, str) else ""
             field = Field(
                 name=name, kind="string", title=name, description=about, required=name in required, format=JSON

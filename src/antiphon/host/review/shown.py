@@ -6,9 +6,10 @@ them, and makes texts inert. A ``label`` is a key of the catalogues.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +19,7 @@ from antiphon.host.checks.message_parts import PlacedBlock, message_blocks, more
 from antiphon.host.checks.risk import Risk, has_spots, list_spots
 from antiphon.host.models.selection import Selection, read_selection
 from antiphon.host.review import review
+from antiphon.host.review.decisions import list_properties
 from antiphon.host.review.definitions import changes_of
 from antiphon.host.review.diff import DiffLine, compact, compare_requests, format_json
 from antiphon.host.review.question import AnyItem, Question
@@ -86,7 +88,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a tool under review, as JSON; empty while its call is."""
     arguments: str = ""
     table: tuple[Argument, ...] = ()
-    """The arguments one by one, those that differ from their default first; empty if they are too long for a table."""
+    """The arguments one by one, those that differ from their default first; empty if no table can show them."""
     selection: Selection | None = None
     message: str = ""
     url: str | None = None
@@ -180,37 +182,35 @@ def _show_tool(shown: Shown, item: review.ToolItem) -> Shown:
     )
 
 
-def _members(value: object) -> dict[str, object]:
-    """Return the members of a part of a schema; a server can write anything in their place."""
-    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
-
-
 def _table(item: review.ToolItem) -> tuple[Argument, ...]:
-    body = encode_value(item.params.arguments or {})
+    body = bytes(item.params.arguments) or b"{}"
     if len(body) > _TABLE:
         return ()
-    given = msgspec.json.decode(body, type=dict[str, object])
+    # The values stay undecoded, since a decoder rounds numbers.
+    given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    if json.loads(body, object_pairs_hook=len) != len(given):
+        # Of two values with the same name the server may take the one that a table does not show.
+        return ()
     tool = item.origin.tool
-    described = _members(
-        None if tool is None else _members(msgspec.json.decode(encode_value(tool.input_schema))).get("properties")
-    )
+    described = list_properties({} if tool is None else tool.input_schema)
     rows: list[Argument] = []
     for name, value in given.items():
-        said = _members(described.get(name))
-        says, default = said.get("description"), said.get("default", value)
+        said, written = described.get(name, {}), _format_value(value)
+        says, default = said.get("description"), _format_value(said["default"]) if "default" in said else written
         rows.append(
             Argument(
                 name=name,
-                value=_format_value(value),
+                value=written,
                 says=says if isinstance(says, str) else "",
-                default=None if default == value else _format_value(default),
+                default=None if default == written else default,
             )
         )
     return tuple(sorted(rows, key=lambda row: row.default is None))
 
 
 def _format_value(value: object) -> str:
-    return value if isinstance(value, str) else format_json(value)
+    raw = encode_value(value)
+    return msgspec.json.decode(raw) if raw.startswith(b'"') else format_json(msgspec.Raw(raw))
 
 
 def _show_sampling(shown: Shown, item: review.ReviewItem) -> Shown:
