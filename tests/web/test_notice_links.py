@@ -107,8 +107,8 @@ async def test_a_link_opens_its_question_and_a_person_decides_there():
         opened = await open_link(browser, await made.links.make(question.id))
         assert (opened.status_code, opened.headers["location"]) == (303, f"/review/{question.id}")
         cookie = opened.headers["set-cookie"]
-        assert cookie.startswith("__Host-antiphon-link=")
-        assert {"HttpOnly", "Path=/", "SameSite=strict", "Secure"} <= set(cookie.split("; "))
+        assert cookie.startswith(f"__Host-antiphon-link-{question.id}=")
+        assert {"HttpOnly", "Max-Age=3600", "Path=/", "SameSite=strict", "Secure"} <= set(cookie.split("; "))
         page = (await browser.get(opened.headers["location"])).text
         assert "<b>pay</b>" in page
         assert "<script" not in page
@@ -118,9 +118,8 @@ async def test_a_link_opens_its_question_and_a_person_decides_there():
         assert other.id not in done.headers["location"]
         assert await made.calls[0]
         assert (await made.queue.get(question.id)).by == "link 1"
-        after = await browser.get(done.headers["location"])
-        assert after.status_code == 303
-        assert after.headers["location"].startswith(f"/review/{question.id}?said=")
+        assert done.headers["location"].startswith(f"/review/{question.id}?said=")
+        assert (await browser.get(done.headers["location"])).status_code == 200
 
 
 async def test_a_preview_neither_uses_a_link_up_nor_decides():
@@ -217,6 +216,30 @@ async def test_a_links_session_sees_and_decides_its_question_alone():
             assert "A link decides one question" in done.text
         assert [each.state for each in await made.queue.pending()] == ["pending", "pending"]
         assert (await browser.post(f"{own}/deny", data=fields_of(page, "/deny"))).status_code == 303
+
+
+async def test_links_opened_side_by_side_are_each_for_their_own_question():
+    """Each tab decides, and takes back, what its own link is for; the session of one is none of the other's."""
+    async with linked() as made, made.browser() as browser:
+        made.page.site.queue = Queue(made.store, clock=lambda: made.now, undo=30.0)
+        asked = [await made.ask("pay"), await made.ask("look")]
+        for each in asked:
+            assert (await open_link(browser, await made.links.make(each.id))).status_code == 303
+        forms = [fields_of((await browser.get(f"/review/{each.id}")).text, "/approve") for each in asked]
+        made.now += 1
+        crossed = await browser.post(f"/review/{asked[0].id}/approve", data=forms[0] | {"csrf": forms[1]["csrf"]})
+        assert crossed.status_code == 403
+        for number, (question, form) in enumerate(zip(asked, forms, strict=True), 1):
+            done = await browser.post(f"/review/{question.id}/approve", data=form)
+            assert done.headers["location"].startswith(f"/review/{question.id}?said="), done.text
+            assert (await made.queue.get(question.id)).by == f"link {number}"
+        both = [f"{each.id} {(await made.queue.get(each.id)).decided}" for each in asked]
+        together = await browser.post("/undo", data={"csrf": forms[0]["csrf"], "of": both})
+        assert together.status_code == 403
+        for form, named in zip(forms, both, strict=True):
+            assert (await browser.post("/undo", data={"csrf": form["csrf"], "of": named})).status_code == 303
+        assert [each.state for each in await made.queue.pending()] == ["pending", "pending"]
+        assert (await browser.get("/")).headers["location"].partition("?")[0] == f"/review/{asked[1].id}"
 
 
 async def test_a_link_takes_back_its_own_decision_and_no_other():

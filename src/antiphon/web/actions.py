@@ -97,9 +97,10 @@ async def decide_question(site: Site, request: Request) -> Response:
         made = {**approve_covered(found, decision, also)}
     hashes = {found.id: form("hash"), **{each.id: each.hash for each in also}}
     await site.queue.decide_all(made, hashes, by=site.by(request))
+    then = f"/review/{found.id}" if is_linked(request) else "/"
     # The page's script chooses the next question itself.
-    leads_on = not (wants_data(request) or is_linked(request))
-    then = await _find_next_place(site, found, Sifting.of(request.query_params)) if leads_on else "/"
+    if not (wants_data(request) or is_linked(request)):
+        then = await _find_next_place(site, found, Sifting.of(request.query_params))
     before = [found, *(each for each in also if each.id in made)]
     done = decision.action if isinstance(decision, ElicitResult) else action
     if (await site.queue.get(found.id)).state == "pending":

@@ -17,7 +17,7 @@ import hashlib
 import hmac
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from secrets import token_urlsafe
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -76,7 +76,7 @@ WORKER = "/static/push/worker.js"
 LINK = "/link"
 """The path of the links in notices."""
 LINK_COOKIE = "antiphon-link"
-"""Name of the cookie of a session that a link has opened."""
+"""Beginning of the name of the cookie of a session that a link has opened; the id of its question follows."""
 LINK_SESSION_AGE = 3600.0
 """Seconds for which a link's session lasts, from when the link was followed."""
 
@@ -171,10 +171,12 @@ class Guards:
         return None if request.method in _READING else await _read_form(request) or _refuse_unsigned(request, session)
 
     async def _keep_to_link(self, request: Request) -> Response | None:
-        """Let a link's session see and decide its question, and nothing else."""
-        session = self._access.linked_session(request.cookies.get(self._access.link_cookie))
-        request.scope[_SESSION] = session
+        """Let a link's session see and decide its question, and nothing else. A browser may have followed several."""
+        sessions = self._access.list_linked_sessions(request.cookies)
         path, reads = request.url.path, request.method in _READING
+        asked = path.split("/")[2] if path.startswith("/review/") else ""
+        session = sessions.get(asked) or next(reversed(sessions.values()), None)
+        request.scope[_SESSION] = session
         if path == LINK or (reads and path.startswith("/static/")):
             return None if reads else await _read_form(request)
         if session is None:
@@ -183,11 +185,14 @@ class Guards:
         own = f"/review/{session.only}"
         is_own = path == own or path.startswith(f"{own}/")
         if reads:
-            # Such as the queue, to which a page leads after a decision.
             return None if is_own else RedirectResponse(f"{own}?{request.url.query}", 303)
-        refusal = await _read_form(request) or _refuse_unsigned(request, session)
-        if refusal is None and path == "/undo":
-            is_own = all(value.startswith(f"{session.only} ") for name, value in form_of(request) if name == "of")
+        if refusal := await _read_form(request):
+            return refusal
+        if path == "/undo":
+            named = {value.partition(" ")[0] for name, value in form_of(request) if name == "of"}
+            session = request.scope[_SESSION] = sessions.get(min(named, default=""), session)
+            is_own = named == {session.only}
+        refusal = _refuse_unsigned(request, session)
         return refusal if refusal or is_own else _plain_text(403, "This link is for another question")
 
 
@@ -438,10 +443,16 @@ class PageAccess:
             del self._linked[next(iter(self._linked))]
         return session
 
-    def linked_session(self, secret: str | None) -> BrowserSession | None:
-        """Return the session that a link has opened; ``None`` if there is none, or it has ended."""
-        session, until = self._linked.get(_compute_digest(secret or ""), (None, 0.0))
-        return session if until > self.clock() else None
+    def list_linked_sessions(self, cookies: Mapping[str, str]) -> dict[str, BrowserSession]:
+        """Return the sessions that links have opened in a browser and that have not ended, by question, newest last."""
+        found = [
+            self._linked.get(_compute_digest(secret), (None, 0.0))
+            for name, secret in cookies.items()
+            if name.startswith(self.link_cookie)
+        ]
+        now = self.clock()
+        live = sorted((each for each, until in found if each and until > now), key=lambda each: each.number)
+        return {each.only or "": each for each in live}
 
     def end(self, secret: str) -> None:
         """End a session."""
