@@ -18,6 +18,8 @@ from antiphon.gateway import Gateway, Proxy
 from antiphon.host import Policy, Scripted
 from antiphon.server.serving.network import server_app
 from antiphon.testing import Script
+from antiphon.wire.content import TextContent, UnknownContent
+from antiphon.wire.tools import CallToolResult
 from tests.support.asgi import running
 from tests.support.authority import protected
 from tests.support.behind_gateway import CELLS, ERAS, Offering, host, shop, upstreams_of
@@ -151,7 +153,7 @@ async def test_a_server_that_died_is_started_again(tmp_path: Path, client_era: s
         first = await client.call_tool("mortal__pid")
         died = await client.call_tool("mortal__die")
         assert died.is_error
-        assert "it ended during the request" in died.text
+        assert "it ended during the request, and may have done what it was asked" in died.text
         async with asyncio.timeout(60):
             while (again := await client.call_tool("mortal__pid")).is_error:
                 assert "tried again in" in again.text
@@ -159,6 +161,22 @@ async def test_a_server_that_died_is_started_again(tmp_path: Path, client_era: s
         assert again.text != first.text
         [mortal] = upstreams_of(gateway)
     assert mortal.state == "stopped"
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_a_block_that_cannot_be_read_is_named_and_its_call_may_have_run(client_era: str, server_era: str) -> None:
+    """Nothing of such a result is passed on; a model that makes the call again must know that it ran."""
+    behind = Server("shop", revisions=[server_era])
+
+    @behind.tool
+    async def pay() -> CallToolResult:
+        return CallToolResult(content=[TextContent(text="paid"), UnknownContent("image", {"data": "AAAA"})])
+
+    async with Client(Gateway({"shop": behind}, host()).server, revision=client_era) as client:
+        result = await client.call_tool("shop__pay")
+    assert result.is_error
+    assert "may have done what it was asked" in result.text
+    assert "Object missing required field `mimeType` - at `$.content[1]`" in result.text
 
 
 @pytest.mark.parametrize(("client_era", "server_era"), CELLS)

@@ -265,9 +265,10 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
             if self._run is not None and self._run.client is client:
                 self._note_failure(str(error))
                 self._end(self._run)
-            return self._unavailable(f"it ended during the request: {error}")
+            return self._unavailable(f"it ended during the request, and may have done what it was asked: {error}")
         if isinstance(error, errors.RemoteProtocolError | errors.CallTimeout):
-            return UpstreamUnavailable(f"The server {self.name!r} gave no answer that can be used: {error}")
+            problem = f"gave no answer that can be used, and may have done what it was asked: {error}"
+            return UpstreamUnavailable(f"The server {self.name!r} {problem}")
         return None
 
     async def start(self) -> None:
