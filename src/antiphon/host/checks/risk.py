@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Literal
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -288,6 +289,20 @@ def _secret_fields(params: ElicitRequestParams) -> Iterator[Risk]:
         yield _warn_of("field", f"asks for what looks like a secret ({', '.join(asked)}); forms must not")
 
 
+def split_address(url: str) -> SplitResult:
+    """Split a web address as browsers do: a backslash is a slash, and any number of them may stand before the host.
+
+    Raises:
+        ValueError: it is no address.
+    """
+    scheme, _, rest = re.sub(r"[\t\r\n]", "", url).strip().partition(":")
+    return urlsplit(f"{scheme}://{rest.translate(_SLASHES).lstrip('/')}" if scheme.lower() in _WEB else url)
+
+
+_WEB = ("http", "https", "ws", "wss")
+_SLASHES = str.maketrans("\\", "/")
+
+
 def _assess_address(params: ElicitRequestParams) -> Iterator[Risk]:
     if params.url is None:
         return
@@ -295,7 +310,7 @@ def _assess_address(params: ElicitRequestParams) -> Iterator[Risk]:
         yield _warn_of("address", "the address is not https")
     if not params.url.isascii() or "xn--" in params.url.lower():
         yield _warn_of("address", "the address has letters that may look like others")
-    if "@" in params.url.partition("://")[2].partition("/")[0]:
+    if re.match(r"[^:]*:[/\\]*[^/?#\\]*@", params.url):
         yield _warn_of("address", "the address has a user name before its host")
 
 

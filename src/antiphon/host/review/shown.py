@@ -7,6 +7,7 @@ them, and makes texts inert. A ``label`` is a key of the catalogues.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, Literal
@@ -265,8 +266,7 @@ def _list_fields(item: review.ElicitItem) -> tuple[Field, ...]:
 
 
 def _is_plain(url: str) -> bool:
-    host = url.removeprefix("https://").partition("/")[0]
-    return url.startswith("https://") and url.isascii() and url.isprintable() and "@" not in host and " " not in url
+    return re.fullmatch(r"https://(?:(?![@/\\])[!-~])+(?:/[!-~]*)?", url) is not None
 
 
 def _describe_decision(question: Question) -> str:

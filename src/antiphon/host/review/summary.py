@@ -21,7 +21,7 @@ import msgspec
 
 from antiphon.host.budget import Costs, format_dollars
 from antiphon.host.checks.redact import mask_text
-from antiphon.host.checks.risk import Risk
+from antiphon.host.checks.risk import Risk, split_address
 from antiphon.host.checks.visible import replace_hidden
 from antiphon.host.review.diff import format_json
 from antiphon.host.review.question import Outcome, Question
@@ -76,7 +76,7 @@ def cut_name(text: str) -> str:
 def host_of(url: str) -> str:
     """Return the host of an address with its port, as a browser would interpret it; empty if there is none."""
     try:
-        parts = urlsplit(url)
+        parts = split_address(url)
         port = parts.port
     except ValueError:
         return ""
