@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -153,6 +154,13 @@ def test_what_belongs_to_one_connection_is_not_passed_on():
     assert bytes(passed_on(b'{"_meta":{"progressToken":1}}')) == b"{}"
     assert bytes(passed_on(b'{"_meta":5}')) == b"{}"
     assert bytes(passed_on(b"")) == b"{}"
+
+
+def test_a_member_that_some_peers_would_take_for_a_known_one_is_not_passed_on():
+    """Its value is not the one that was decoded, and that a person was shown; other unknown members stay."""
+    raw = b'{"name":"pay","arguments":{"sum":1},"Arguments":{"sum":9},"NAME":"x","RequestState":"s","own":{"Name":2}}'
+    read = msgspec.json.decode(raw, type=CallToolRequestParams)
+    assert bytes(passed_on(raw, read=read)) == b'{"name":"pay","arguments":{"sum":1},"own":{"Name":2}}'
 
 
 def test_what_was_received_can_be_changed_or_replaced():

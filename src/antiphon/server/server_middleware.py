@@ -79,7 +79,8 @@ class ServerRequest:
         if facts.method.name != self.method:
             return Received(Raw(encode_value(self.params)), self.params)
         of_rounds = _OF_ROUNDS if facts.method.rounds else ()
-        return Received(passed_on(facts.raw, without=of_rounds), facts.params if facts.sent is None else facts.sent)
+        raw = passed_on(facts.raw, without=of_rounds, read=facts.params)
+        return Received(raw, facts.params if facts.sent is None else facts.sent)
 
     async def serve_other(self, method: str, params: Any, call_next: CallNext) -> Any:
         """Have a request of another method served for the same caller, and return its result.

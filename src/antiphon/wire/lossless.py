@@ -71,10 +71,16 @@ _OF_ONE_CONNECTION = "io.modelcontextprotocol/"
 """Prefix of the members of ``_meta`` by which the protocol describes one connection."""
 
 
-def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
-    """Return an object for another peer: without ``without``, and the ``_meta`` that concerns one connection."""
+def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = (), read: Any = None) -> Raw:
+    """Return an object for another peer: without ``without``, and the ``_meta`` that concerns one connection.
+
+    ``read``: what was decoded from it. A member whose name differs from one of its type by case only is left out: some
+    peers, such as those written in Go, take it for that member, of which a person may have seen another value.
+    """
     members = _decode_object(raw or b"{}")
-    for name in without:
+    known = {name for _, name, _ in _members_of(type(read))} if isinstance(read, Wire) else set[str]()
+    folded = {name.lower() for name in known}
+    for name in (*without, *(each for each in members.keys() - known if each.lower() in folded)):
         members.pop(name, None)
     meta = bytes(members.get("_meta", b""))
     if meta:
