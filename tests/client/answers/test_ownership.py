@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
 from antiphon.client.rounds.loop import RoundLimits
+from antiphon.errors import InvalidParams
 from antiphon.protocol.events import Request
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Raw
@@ -40,6 +43,12 @@ async def waiting(table: OpenCalls, owner: OpenCall | None = None) -> asyncio.Ta
     task = asyncio.create_task(wait())
     await asyncio.sleep(0)
     return task
+
+
+def test_arguments_that_nobody_can_read_are_invalid() -> None:
+    """Or the caller, perhaps a host before a gateway, would be told of an internal error."""
+    with pytest.raises(InvalidParams, match=r"arguments: Number out of range"):
+        OpenCall("tools/call", CallToolRequestParams.of("t", Raw(b'{"x":1e400}'))).origin()
 
 
 # --- whose an ask is -----------------------------------------------------------------------------------------------

@@ -112,8 +112,9 @@ def test_no_reference_is_followed_in_a_very_large_schema():
 
 
 def test_arguments_with_a_name_that_stands_twice_are_in_no_table():
-    """The server may take the value that a table would not show; the JSON shows both."""
+    """The server may take the value that a table would not show; the JSON shows both, and what is no object at all."""
     assert table_of(b'{"amount":1,"\\u0061mount":1000}', {}) == []
+    assert table_of(b"[1]", {}) == table_of(b"null", {}) == []
     assert table_of(b'{"amount":{"a":1,"a":2}}', {}) == [("amount", '{\n  "a": 1,\n  "a": 2\n}', "", None)]
 
 

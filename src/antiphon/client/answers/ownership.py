@@ -18,6 +18,7 @@ from typing import Any, cast
 import msgspec
 
 from antiphon.client.rounds.loop import RoundLimits
+from antiphon.errors import InvalidParams
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.events import Request
 from antiphon.wire.common import Wire
@@ -66,7 +67,11 @@ class OpenCall(msgspec.Struct, eq=False):
         """Return the facts about the call for its answerers."""
         arguments: Any = getattr(self.params, "arguments", None)
         if isinstance(arguments, msgspec.Raw):
-            arguments = msgspec.json.decode(arguments or b"{}")
+            try:
+                arguments = msgspec.json.decode(arguments or b"{}")
+            except msgspec.DecodeError as error:
+                # Such as 1e400, which no float can hold.
+                raise InvalidParams(f"arguments: {error}") from None
         # A server refuses anything but an object; whoever is asked about the call sees the params.
         arguments = cast("dict[str, Any] | None", arguments if isinstance(arguments, dict) else None)
         subject = getattr(self.params, "name", None) or getattr(self.params, "uri", None)

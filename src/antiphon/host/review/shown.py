@@ -185,7 +185,7 @@ def _show_tool(shown: Shown, item: review.ToolItem) -> Shown:
 
 def _table(item: review.ToolItem) -> tuple[Argument, ...]:
     body = bytes(item.params.arguments) or b"{}"
-    if len(body) > _TABLE:
+    if len(body) > _TABLE or not body.lstrip().startswith(b"{"):
         return ()
     # The values stay undecoded, since a decoder rounds numbers.
     given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
