@@ -313,6 +313,22 @@ def test_what_is_not_touched_stays_exactly_as_it_was():
     }
 
 
+def test_a_list_of_choices_that_is_not_touched_keeps_its_order():
+    """A form sends what is chosen in the order of the options, and each option once."""
+    schema = {
+        "properties": {"likes": {"type": "array", "items": {"enum": ["tea", "coffee"]}}, "to": {"type": "string"}}
+    }
+    asked = item({"likes": ["coffee", "tea", "coffee"], "to": "ann"}, schema)
+    said = [["tea", "coffee"], ["bob"]]
+    made = read_fields(asked, lambda field, at: parse_value(field, ", ".join(said[at])), lambda at: said[at])
+    assert made == {"likes": ["coffee", "tea", "coffee"], "to": "bob"}
+    said[0] = ["tea"]
+    assert read_fields(asked, lambda field, at: parse_value(field, ", ".join(said[at])), lambda at: said[at]) == {
+        "likes": ["tea"],
+        "to": "bob",
+    }
+
+
 def test_typed_values_replace_those_asked_for():
     """Of each kind; an empty line leaves an argument out."""
     asked = item({"to": "a@b.org", "amount": 5, "lines": []})

@@ -316,8 +316,10 @@ def read_fields(
     before = arguments_of(item.params)
     arguments: Arguments = {}
     for at, (field, shown) in enumerate(argument_fields(item)):
-        said = [restore_edited_text(text) for text in typed(at)]
-        if said == [restore_edited_text(text) for text in shown] and field.name in before:
+        said, present = ([restore_edited_text(text) for text in each] for each in (typed(at), shown))
+        # A browser sends what is chosen of a list in the order of the options, each once.
+        is_same = {*said} == {*present} if field.kind == "choices" else said == present
+        if is_same and field.name in before:
             arguments[field.name] = before[field.name]
         elif field.format == JSON:
             if any(text.strip() for text in said):
