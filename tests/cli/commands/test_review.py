@@ -19,6 +19,7 @@ from antiphon.host import Answer, digest
 from antiphon.host.checks.redact import Redaction
 from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models.models import Models
+from antiphon.host.review.question import PendingCall
 from antiphon.host.review.review import ToolItem
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Round
@@ -64,6 +65,17 @@ async def test_what_waits_is_listed(desk: Waiting):
     assert (id, state, kind) == (question.id, "pending", "request")
     assert 500 < int(left) <= 600
     assert (who, gist) == ('python catalogue.py: tools/call describe {"sku":7}', "Describe a sweater")
+
+
+async def test_a_call_whose_caller_has_left_is_not_said_to_have_lost_its_process(desk: Waiting):
+    """It asks again later, and may well be running."""
+    with PendingCall(0.0, 600.0).entered(), pytest.raises(Rejected, match="waits for approval"):
+        await desk.host.confirm(CallToolRequestParams.of("pay", {"sum": 5}), origin("1"))
+    listed = await desk.named()
+    shown = await desk.run("review", "show", listed.partition(":")[0])
+    assert "nobody waits now: a decision is kept for when it is asked again" in shown.out
+    done = await desk.run("review", "approve", listed)
+    assert done.out.endswith(": approved; nobody waits for it now: it is kept for when it is asked again\n")
 
 
 async def test_a_list_has_pages(desk: Waiting):

@@ -65,7 +65,7 @@ async def decide_questions(
         if told.as_json:
             print_json({"id": question.id, "decision": word, "by": by, "waited_for": question.waited_for})
         else:
-            kept = "" if question.waited_for else "; its process is gone, so this is kept until it asks again"
+            kept = "" if question.waited_for else "; nobody waits for it now: it is kept for when it is asked again"
             print_text(f"{question.id}: {word}{kept}")
 
 

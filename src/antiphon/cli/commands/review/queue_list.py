@@ -87,7 +87,7 @@ def draw_question(question: Question, layout: Layout, now: float) -> Iterator[st
     if question.state != "pending":
         yield from layout.labelled("state", explain_lateness(question), "1;33")
     elif not question.waited_for:
-        yield from layout.labelled("state", "its process is gone: a decision is kept until it asks again", "1;33")
+        yield from layout.labelled("state", "nobody waits now: a decision is kept for when it is asked again", "1;33")
 
 
 def describe_origin(question: Question) -> str:
