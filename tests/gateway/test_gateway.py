@@ -175,7 +175,7 @@ async def test_a_block_that_cannot_be_read_is_named_and_its_call_may_have_run(cl
     async with Client(Gateway({"shop": behind}, host()).server, revision=client_era) as client:
         result = await client.call_tool("shop__pay")
     assert result.is_error
-    assert "may have done what it was asked" in result.text
+    assert "may have done this" in result.text
     assert "Object missing required field `mimeType` - at `$.content[1]`" in result.text
 
 

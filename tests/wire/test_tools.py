@@ -7,7 +7,7 @@ import pytest
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.content import ImageContent, TextContent
 from antiphon.wire.envelope import decode_wire, encode_value
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, raw_arguments, walk_schemas
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, walk_schemas
 
 
 def test_arguments_stay_undecoded():
@@ -19,7 +19,7 @@ def test_arguments_that_were_left_out_are_left_out():
     """Absent is neither null nor an empty object."""
     assert encode_value(CallToolRequestParams.of("t")) == b'{"name":"t"}'
     assert encode_value(decode_wire(b'{"name":"t"}', CallToolRequestParams)) == b'{"name":"t"}'
-    assert not raw_arguments(None)
+    assert not CallToolRequestParams.of("", None).arguments
 
 
 @pytest.mark.parametrize("arguments", [{}, {"a": [1, {"b": None}]}])

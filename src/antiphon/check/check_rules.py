@@ -291,10 +291,6 @@ def _find_unfit_default(schema: object, _: Sequence[str]) -> Seen:
             yield ("default",), node["default"]
 
 
-def _find_alike_names(names: object, _: Sequence[str]) -> Seen:
-    return (((at,), pair) for at, pair in find_twins(read_list(names)))
-
-
 TESTS: Mapping[str, ValueTest] = {
     "hidden": _on_text(lambda text, kinds: (f"{kind}: {text}" for kind in kinds if kind in count_hidden(text))),
     "orders": _on_text(lambda text, kinds: (words for kind, words in list_orders(text) if kind in kinds)),
@@ -306,6 +302,6 @@ TESTS: Mapping[str, ValueTest] = {
     "schema": _find_broken_schema,
     "unknown-required": _find_unknown_required,
     "unfit-default": _find_unfit_default,
-    "alike": _find_alike_names,
+    "alike": lambda names, _: (((at,), pair) for at, pair in find_twins(read_list(names))),
 }
 """Each test by the name that rules use; kinds of what it finds follow a colon there."""

@@ -197,32 +197,26 @@ class _FileMessage(msgspec.Struct):
     method: str = ""
 
 
+_ASKS: Mapping[str, type[Asked]] = {"elicitation/create": ElicitRequestParams, "tools/call": CallToolRequestParams}
+
+
 def read_request(path: Path) -> CreateMessageRequestParams:
     """Read a sampling request; ``-`` is standard input."""
-    return _decode_request(path, read_input(path))
+    return cast("CreateMessageRequestParams", read_ask(path, {}))
 
 
-def read_ask(path: Path) -> Asked:
+def read_ask(path: Path, others: Mapping[str, type[Asked]] = _ASKS) -> Asked:
     """Read a sampling request, or the message of an elicitation or a tool call, which names its method."""
     data = read_input(path)
     try:
         message = msgspec.json.decode(data, type=_FileMessage)
-        if message.method == "elicitation/create":
-            form = msgspec.json.decode(bytes(message.params), type=ElicitRequestParams)
-            fields_of(form)
-            return form
-        if message.method == "tools/call":
-            return msgspec.json.decode(bytes(message.params), type=CallToolRequestParams)
+        kind = others.get(message.method, CreateMessageRequestParams)
+        asked = msgspec.json.decode(bytes(message.params) or data, type=kind)
+        if isinstance(asked, CreateMessageRequestParams):
+            validate_request(asked)
+        elif isinstance(asked, ElicitRequestParams):
+            fields_of(asked)
     except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
-        raise ConfigError(f"{path}: not a request: {find_json_mistake(data) or error}") from None
-    return _decode_request(path, data)
-
-
-def _decode_request(path: Path, data: bytes) -> CreateMessageRequestParams:
-    try:
-        message = msgspec.json.decode(data, type=_FileMessage)
-        params = msgspec.json.decode(bytes(message.params) or data, type=CreateMessageRequestParams)
-        validate_request(params)
-    except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
-        raise ConfigError(f"{path}: not a sampling request: {find_json_mistake(data) or error}") from None
-    return params
+        what = "request" if others else "sampling request"
+        raise ConfigError(f"{path}: not a {what}: {find_json_mistake(data) or error}") from None
+    return asked

@@ -267,8 +267,9 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
                 self._end(self._run)
             return self._unavailable(f"it ended during the request, and may have done what it was asked: {error}")
         if isinstance(error, errors.RemoteProtocolError | errors.CallTimeout):
-            problem = f"gave no answer that can be used, and may have done what it was asked: {error}"
-            return UpstreamUnavailable(f"The server {self.name!r} {problem}")
+            return UpstreamUnavailable(
+                f"{self.name!r} may have done this, but gave no answer that can be used: {error}"
+            )
         return None
 
     async def start(self) -> None:

@@ -445,14 +445,14 @@ class PageAccess:
 
     def list_linked_sessions(self, cookies: Mapping[str, str]) -> dict[str, BrowserSession]:
         """Return the sessions that links have opened in a browser and that have not ended, by question, newest last."""
-        found = [
-            self._linked.get(_compute_digest(secret), (None, 0.0))
-            for name, secret in cookies.items()
-            if name.startswith(self.link_cookie)
-        ]
-        now = self.clock()
-        live = sorted((each for each, until in found if each and until > now), key=lambda each: each.number)
-        return {each.only or "": each for each in live}
+        digests = {_compute_digest(secret) for name, secret in cookies.items() if name.startswith(self.link_cookie)}
+        now, linked = self.clock(), self._linked.items()
+        return {each.only or "": each for digest, (each, until) in linked if digest in digests and until > now}
+
+    def keep_linked_session(self, response: Response, session: BrowserSession) -> None:
+        """Let a browser keep the session of a link beside those of others, for as long as it lasts."""
+        name, age, safe = f"{self.link_cookie}-{session.only}", int(LINK_SESSION_AGE), self.has_safe_links
+        response.set_cookie(name, session.secret, age, httponly=True, samesite="strict", secure=safe)
 
     def end(self, secret: str) -> None:
         """End a session."""

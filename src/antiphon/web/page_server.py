@@ -47,18 +47,7 @@ from antiphon.machine.loopback import LOOPBACK, is_loopback
 from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits
 from antiphon.transports.http.server.shutdown import serve_embedded
 from antiphon.web import actions, record_pages, sign_in_routes, views
-from antiphon.web.page_guards import (
-    COOKIE,
-    LINK,
-    LINK_SESSION_AGE,
-    Guards,
-    PageAccess,
-    form_of,
-    is_linked,
-    is_plain,
-    let_in,
-    session_of,
-)
+from antiphon.web.page_guards import COOKIE, LINK, Guards, PageAccess, form_of, is_linked, is_plain, let_in, session_of
 from antiphon.web.render import JOINED, JOINED_AT, STATIC, load_first_view
 from antiphon.web.sign_in_routes import leading_to
 from antiphon.web.site import Site
@@ -227,15 +216,7 @@ class ReviewPage:
         if session is None:
             return PlainTextResponse(f"{self.site.texts(request)('denied.link')}\n", 403)
         response = RedirectResponse(f"/review/{session.only}", 303)
-        response.set_cookie(
-            f"{self.access.link_cookie}-{session.only}",
-            session.secret,
-            # So that those of earlier questions do not pile up.
-            max_age=int(LINK_SESSION_AGE),
-            httponly=True,
-            samesite="strict",
-            secure=self.access.has_safe_links,
-        )
+        self.access.keep_linked_session(response, session)
         return response
 
     async def _alive(self, request: Request) -> Response:

@@ -48,11 +48,6 @@ class ListToolsResult(PaginatedResult, frozen=True, kw_only=True):
     tools: Sequence[Tool]
 
 
-def raw_arguments(arguments: Mapping[str, Any] | Raw | None) -> Raw:
-    """Encode the arguments of a call; without arguments the member is left out."""
-    return ABSENT if arguments is None else Raw(encode_value(arguments))
-
-
 class CallToolRequestParams(RoundParams, frozen=True, kw_only=True):
     """Params of ``tools/call``. The arguments stay undecoded until the tool, and so their type, is known."""
 
@@ -72,7 +67,7 @@ class CallToolRequestParams(RoundParams, frozen=True, kw_only=True):
             arguments: the tool's arguments by name, or as undecoded JSON; none by default.
             meta: the request's ``_meta``.
         """
-        return cls(name=name, arguments=raw_arguments(arguments), meta=meta)
+        return cls(name=name, arguments=ABSENT if arguments is None else Raw(encode_value(arguments)), meta=meta)
 
 
 class CallToolResult(Result, frozen=True, kw_only=True):
@@ -120,10 +115,7 @@ def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str 
 
 
 def resolve_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema with what its reference within ``root`` leads to; what stands beside a reference prevails.
-
-    Only a few references in a row are followed, since they may be circular.
-    """
+    """Return a schema with what its references in ``root`` lead to, a few in a row; what stands beside one prevails."""
     found: dict[str, Any] = {}
     for _ in range(8):
         found = {**cast("dict[str, Any]", schema), **found} if isinstance(schema, dict) else found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.host.checks.redact import find_secrets, has_secrets, make_masked_json, mask_content, mask_text, secrets_of
+from antiphon.host.checks.redact import find_secrets, make_masked_json, mask_content, mask_text, secrets_of
 from antiphon.wire.content import (
     EmbeddedResource,
     ImageContent,
@@ -92,7 +92,7 @@ PLACES = {
 def test_a_secret_is_found_wherever_it_stands(place: str):
     """In each text as it is after decoding; what is sent on has it nowhere."""
     params = PLACES[place]
-    assert has_secrets(params)
+    assert secrets_of(params)
     assert KEY not in make_masked_json(params)
     assert KEY not in make_masked_json(mask_content(params))
 
@@ -100,8 +100,8 @@ def test_a_secret_is_found_wherever_it_stands(place: str):
 def test_only_data_of_a_block_is_no_text():
     """It is exempt by the type of its block, whatever members are called elsewhere."""
     picture = ImageContent(data=KEY, mime_type="image/png")
-    assert not has_secrets(request(messages=[SamplingMessage(role="user", content=picture)]))
-    assert has_secrets(request(metadata={"type": "image", "data": KEY}))
+    assert not secrets_of(request(messages=[SamplingMessage(role="user", content=picture)]))
+    assert secrets_of(request(metadata={"type": "image", "data": KEY}))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_secret_across_blocks_is_found(blocks: list[str]):
 
 def test_texts_of_two_messages_are_not_one():
     """What a person and a model say is not read in a row."""
-    assert not has_secrets(request(messages=[says(KEY[:4]), says(KEY[4:], "assistant")]))
+    assert not secrets_of(request(messages=[says(KEY[:4]), says(KEY[4:], "assistant")]))
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ class Life:
             return None
         if step == "ask":
             self.asked += 1
-            ask = TaskAsk(f"k{self.asked}", "roots/list", b"{}", f"p{self.asked}", b"", None)
+            ask = TaskAsk(f"k{self.asked}", "roots/list", f"p{self.asked}", b"", None, b"{}")
             return seen.asking({each.key for each in seen.asks}, [ask], self.asked, None, self.now)
         if step in ("park", "release"):
             is_possible = seen.state is TaskState.RUNNING or step == "release"
@@ -102,8 +102,8 @@ def test_a_task_has_exactly_one_end(steps: list[tuple[str, str]]) -> None:
 
 def test_time_in_which_people_are_asked_is_counted_once() -> None:
     """However many asks are open at the same time; and only up to the patience."""
-    first = TaskAsk("a", "roots/list", b"{}", "p", b"", None)
-    second = TaskAsk("b", "roots/list", b"{}", "q", b"", None)
+    first = TaskAsk("a", "roots/list", "p", b"", None, b"{}")
+    second = TaskAsk("b", "roots/list", "q", b"", None, b"{}")
     asking = record().asking((), [first, second], 2, None, 10.0)
     assert asking.expires(50.0) == TTL + 50
     half = asking.answered({"a"}, 20.0)

@@ -83,7 +83,7 @@ async def test_ten_thousand_parked_tasks_cost_next_to_nothing() -> None:
 async def fill(store: SqlTaskStore) -> None:
     """Leave tasks in a database that are parked on people, as if they had been called here."""
     now, options = time.time(), TaskOptions()
-    ask = TaskAsk("sampling-1", "sampling/createMessage", b'{"messages": [], "maxTokens": 1}', "0:x", b"", None)
+    ask = TaskAsk("sampling-1", "sampling/createMessage", "0:x", b"", None, b'{"messages": [], "maxTokens": 1}')
     stored = StoredTasks(store, Seal([KEY]), "parked", options.patience)
     record = TaskRecord(
         id="", version=1, state=TaskState.PARKED, revision="2026-07-28", asks=(ask,), asked_since=now,

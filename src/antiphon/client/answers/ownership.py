@@ -70,7 +70,6 @@ class OpenCall(msgspec.Struct, eq=False):
             try:
                 arguments = msgspec.json.decode(arguments or b"{}")
             except msgspec.DecodeError as error:
-                # Such as 1e400, which no float can hold.
                 raise InvalidParams(f"arguments: {error}") from None
         # A server refuses anything but an object; whoever is asked about the call sees the params.
         arguments = cast("dict[str, Any] | None", arguments if isinstance(arguments, dict) else None)

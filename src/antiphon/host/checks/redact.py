@@ -168,11 +168,6 @@ def mask_text(text: str) -> str:
     return _replace_findings(text, find_secrets(text))
 
 
-def has_secrets(asked: CreateMessageRequestParams | CreateMessageResult) -> bool:
-    """Return whether any text in it looks like a secret."""
-    return bool(secrets_of(asked))
-
-
 def mask_content(asked: Asked) -> Asked:
     """Return a request or an answer with all secrets in its texts masked."""
     return msgspec.json.decode(encode_value(_mask_value(asked)), type=type(asked))

@@ -146,9 +146,8 @@ def _reveal_text(block: ContentBlock) -> ContentBlock:
     try:
         # As lenient as what reads it: lines, the letters of URLs, and no padding are taken, too.
         plain = "".join(data.split()).rstrip("=").translate(_OF_URLS)
-        text = b64decode(plain + "=" * (-len(plain) % 4), validate=True).decode(
-            errors="replace" if _TEXT_TYPE.search(kind) else "strict"
-        )
+        decoded = b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+        text = decoded.decode(errors="replace" if _TEXT_TYPE.search(kind) else "strict")
     except UnicodeDecodeError:
         return block
     except ValueError:
@@ -180,9 +179,9 @@ def _find_all(result: CallToolResult, hosts: frozenset[str], most: int | None) -
 def _list_leaks(text: str, hosts: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Yield the queries of addresses that would send data to a host which is not among ``hosts``."""
     for found in _ADDRESS.finditer(text):
-        before, mark, query = found[0].partition("?")
-        query_alone = query.partition("#")[0]
-        if not mark or ("=" not in query_alone and len(query_alone) <= _SHORT_QUERY):
+        before, _, query = found[0].partition("?")
+        query = query.partition("#")[0]
+        if "=" not in query and len(query) <= _SHORT_QUERY:
             continue
         try:
             host = risk.split_address(before).hostname or ""

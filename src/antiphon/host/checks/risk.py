@@ -19,7 +19,7 @@ import msgspec
 
 from antiphon.host.checks.labels import FLOWING, Label
 from antiphon.host.checks.message_parts import Leaf, list_binaries, list_leaves
-from antiphon.host.checks.redact import Asked, has_secrets, make_masked_json, mask_content, secrets_of
+from antiphon.host.checks.redact import Asked, make_masked_json, mask_content, secrets_of
 from antiphon.host.checks.visible import blank_runs, count_hidden, find_lookalikes, first_hidden
 from antiphon.machine.side_process.pool import run_aside
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -290,17 +290,10 @@ def _secret_fields(params: ElicitRequestParams) -> Iterator[Risk]:
 
 
 def split_address(url: str) -> SplitResult:
-    """Split a web address as browsers do: a backslash is a slash, and any number of them may stand before the host.
-
-    Raises:
-        ValueError: it is no address.
-    """
+    """Split a web address as browsers do: a backslash is a slash, and any number of them may stand before the host."""
     scheme, _, rest = re.sub(r"[\t\r\n]", "", url).strip().partition(":")
-    return urlsplit(f"{scheme}://{rest.translate(_SLASHES).lstrip('/')}" if scheme.lower() in _WEB else url)
-
-
-_WEB = ("http", "https", "ws", "wss")
-_SLASHES = str.maketrans("\\", "/")
+    path = rest.replace("\\", "/").lstrip("/")
+    return urlsplit(f"{scheme}://{path}" if scheme.lower() in ("http", "https") else url)
 
 
 def _assess_address(params: ElicitRequestParams) -> Iterator[Risk]:
@@ -387,7 +380,7 @@ async def risks_of(
 async def mask_in_side_process(asked: Asked) -> Asked | None:
     """Return a request or an answer with all secrets masked, or ``None`` if it has none; may raise ``TooCostly``."""
     if len(encode_value(asked)) <= MAX_HERE:
-        return mask_content(asked) if has_secrets(asked) else None
+        return mask_content(asked) if secrets_of(asked) else None
     job = mask_request if isinstance(asked, CreateMessageRequestParams) else mask_result
     answer = await _run_aside(job, asked)
     return msgspec.json.decode(answer, type=type(asked)) if answer else None
@@ -427,7 +420,7 @@ def mask_document(payload: bytes) -> bytes:
 
 
 def _mask_message(asked: CreateMessageRequestParams | CreateMessageResult) -> bytes:
-    return make_masked_json(asked).encode() if has_secrets(asked) else b""
+    return make_masked_json(asked).encode() if secrets_of(asked) else b""
 
 
 def _assess_case(case: _Case) -> tuple[Risk, ...]:

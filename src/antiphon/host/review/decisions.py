@@ -199,11 +199,8 @@ def read_filled_form(form: DecisionForm, item: review.ElicitItem) -> ElicitResul
     if item.params.mode == "url":
         return ElicitResult(action="accept")
     fields = fields_of(item.params)
-    content: dict[str, ElicitValue] = {}
-    for at, field in enumerate(fields):
-        value = _read_value(field, f"field-{at}", form)
-        if value is not None:
-            content[field.name] = value
+    values = {field.name: _read_value(field, f"field-{at}", form) for at, field in enumerate(fields)}
+    content = {name: value for name, value in values.items() if value is not None}
     try:
         check_content(fields, content)
     except ValueError as error:
@@ -273,14 +270,14 @@ def arguments_of(params: CallToolRequestParams) -> Arguments:
         return {}
 
 
-def list_properties(schema: Mapping[str, Any]) -> dict[str, Arguments]:
-    """Return what a tool's schema says of each argument, with references followed; of a very large one as it stands."""
+def list_properties(item: review.ToolItem) -> dict[str, Arguments]:
+    """Return what a tool's schema says of each argument and its items, with references followed unless it is large."""
+    schema = _schema(item)
     said = schema.get("properties")
     properties = cast("Arguments", said) if isinstance(said, dict) else {}
     is_small = len(properties) <= MAX_FIELDS and len(encode_value(schema)) <= _MAX_SCHEMA
     specs = {name: resolve_schema(spec, schema if is_small else {}) for name, spec in properties.items()}
     for spec in specs.values() if is_small else ():
-        # The choices of a list.
         if "items" in spec:
             spec["items"] = resolve_schema(spec["items"], schema)
     return specs
@@ -289,7 +286,7 @@ def list_properties(schema: Mapping[str, Any]) -> dict[str, Arguments]:
 def argument_fields(item: review.ToolItem) -> list[tuple[Field, list[str]]]:
     """Return a field for each argument that the tool declares or the call has, with its value as a person types it."""
     arguments, schema = arguments_of(item.params), _schema(item)
-    properties, needed = list_properties(schema), schema.get("required")
+    properties, needed = list_properties(item), schema.get("required")
     required = cast("list[object]", needed) if isinstance(needed, list) else []
     fields: list[tuple[Field, list[str]]] = []
     for name in (*properties, *(name for name in arguments if name not in properties)):

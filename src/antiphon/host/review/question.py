@@ -216,20 +216,10 @@ def _check_shown(item: review.ReviewItem | review.ToolItem, decision: review.Dec
         raise Mismatch(f"{model} is not among the models to choose from")
 
 
-def _choice(decision: review.Decision) -> review.Choice:
-    match decision:
-        case review.Approve(scope="once"):
-            return "approve"
-        case review.Approve():
-            return "grant"
-        case review.Edit() | review.EditCall():
-            return "edit"
-        case review.Deny():
-            return "deny"
-        case review.Answer():
-            return "answer"
-        case review.Regenerate():
-            return "regenerate"
+def _choice(decision: review.Decision) -> str:
+    if isinstance(decision, review.Approve) and decision.scope != "once":
+        return "grant"
+    return review.name_of(decision).partition(":")[0]
 
 
 class NotAllowed(Mismatch):

@@ -129,7 +129,7 @@ def _show_item(question: Question, item: AnyItem) -> Shown:
         kind=question.kind,
         state=question.state,
         by=question.by or "",
-        decision=_describe_decision(question),
+        decision="" if question.decision is None else review.name_of(question.decision).partition(":")[0],
         waited_for=question.waited_for,
         expires=question.expires,
         who=who_of(item.origin),
@@ -192,8 +192,7 @@ def _table(item: review.ToolItem) -> tuple[Argument, ...]:
     if json.loads(body, object_pairs_hook=len) != len(given):
         # Of two values with the same name the server may take the one that a table does not show.
         return ()
-    tool = item.origin.tool
-    described = list_properties({} if tool is None else tool.input_schema)
+    described = list_properties(item)
     rows: list[Argument] = []
     for name, value in given.items():
         said, written = described.get(name, {}), _format_value(value)
@@ -267,13 +266,6 @@ def _list_fields(item: review.ElicitItem) -> tuple[Field, ...]:
 
 def _is_plain(url: str) -> bool:
     return re.fullmatch(r"https://(?:(?![@/\\])[!-~])+(?:/[!-~]*)?", url) is not None
-
-
-def _describe_decision(question: Question) -> str:
-    decision = question.decision
-    if decision is None:
-        return ""
-    return getattr(decision, "action", "") or review.name_of(decision).partition(":")[0]
 
 
 class MessagePart(msgspec.Struct, frozen=True, kw_only=True):

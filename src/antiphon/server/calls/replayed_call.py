@@ -136,7 +136,7 @@ class StoredCalls:
         key, ours = _owner_key(call.id), _encode_owner(call.run, generation)
         for _ in range(_TRIES):
             owner = await self._await_store(comparing.get(key))
-            if owner is None or _get_run(owner) == call.run:
+            if owner is None or owner.startswith(call.run):
                 return False
             if int.from_bytes(owner[8:], "big") > generation:
                 # The owner began at a later round.
@@ -148,7 +148,7 @@ class StoredCalls:
     async def check_not_overtaken(self, call: StoredPart) -> None:
         """Raise ``CallAbandoned`` if another run owns the call."""
         owner = await self._await_store(self._store.get(_owner_key(call.id)))
-        if owner is not None and _get_run(owner) != call.run:
+        if owner is not None and not owner.startswith(call.run):
             raise CallAbandoned("the call went on in another process")
 
     # --- steps --------------------------------------------------------------------------------------------------
@@ -212,10 +212,6 @@ class StoredCalls:
 
 def _encode_owner(run: bytes, generation: int) -> bytes:
     return run + min(generation, 2 ** (8 * _GENERATION) - 1).to_bytes(_GENERATION, "big")
-
-
-def _get_run(owner: bytes) -> bytes:
-    return owner[:8]
 
 
 def _owner_key(call: bytes) -> str:

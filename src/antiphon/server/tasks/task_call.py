@@ -267,7 +267,7 @@ class TaskCall(HandlerCall):
         if key is not None:
             name = key if place.count == 0 else f"{key}#{place.count + 1}"
         deadline = None if timeout is None else self._keeper.now() + timeout
-        ask = TaskAsk(name, spec.name, encode_value(params), place.name, place.digest, deadline)
+        ask = TaskAsk(name, spec.name, place.name, place.digest, deadline, encode_value(params))
         return _Pending(ask, spec, place, future, stored=False)
 
     def settle(self, answers: Mapping[str, JournalEntry]) -> None:

@@ -15,6 +15,7 @@ from msgspec import Raw, Struct, structs
 from antiphon.errors import InternalError
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Request
+from antiphon.server.state.request_state import OpenAsk
 from antiphon.server.tasks.task_states import ENDS, HELD, STATUS, TaskEvent, TaskState, find_next_state
 from antiphon.wire.common import ABSENT, ClientCapabilities, Wire
 from antiphon.wire.envelope import ErrorObject, decode_wire, encode_value
@@ -27,19 +28,11 @@ _MAX_MESSAGE = 1_000
 """Most characters of a status message, which is written and sent with every change."""
 
 
-class TaskAsk(Struct, frozen=True, array_like=True):
-    """An open ask of a task."""
+class TaskAsk(OpenAsk, frozen=True, array_like=True):
+    """An open ask of a task; its name on the wire is never used twice in one task."""
 
-    key: str
-    """Its name on the wire, never used twice in one task."""
-    method: str
     params: bytes
     """Its params as JSON."""
-    place: str
-    """Its place in the handler (see ``calls.journal``)."""
-    digest: bytes
-    deadline: float | None
-    """Seconds since the epoch."""
 
 
 class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
