@@ -12,11 +12,12 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Host, MemoryStore, Policy, Queue, Rule, Scripted
 from antiphon.host.config.settings import Config, NoticeTarget, Notify, Reviewing, SignIn
 from antiphon.host.configured_host import make_notices
 from antiphon.host.review.notify import LINK_AGE, MAX_LINKS, PageLinks
+from antiphon.host.review.question import PendingCall
 from antiphon.host.review.review import Deny
 from antiphon.web.page_guards import LINK_SESSION_AGE
 from antiphon.web.page_server import ReviewPage
@@ -285,6 +286,22 @@ async def test_a_session_of_a_link_is_of_its_own_name_and_ends():
             assert "This link was used already" in seen.text
         made.now += LINK_SESSION_AGE
         assert (await browser.get(f"/review/{question.id}")).status_code == 401
+
+
+async def test_a_decision_that_comes_as_the_question_expires_is_too_late():
+    """It is said to have expired, though nobody has written that down yet."""
+    async with linked() as made, made.browser() as browser:
+        with PendingCall(0.0, 600.0).entered(), pytest.raises(Rejected):
+            await made.host.confirm(CallToolRequestParams.of("pay", {"amount": 5}), origin("1"))
+        [question] = await made.queue.pending()
+        own = f"/review/{question.id}"
+        await open_link(browser, await made.links.make(question.id))
+        form = fields_of((await browser.get(own)).text, "/approve")
+        made.now += 600
+        late = await browser.post(f"{own}/approve", data=form)
+        assert late.status_code == 409
+        assert "Too late: this request is expired." in late.text
+        assert (await made.store.review(question.id)).decision is None
 
 
 async def test_a_link_does_not_answer_for_people_whom_a_rule_wants():

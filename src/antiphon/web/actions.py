@@ -60,7 +60,8 @@ def _reporting(act: Act) -> Act:
         except AlreadyDecided as late:
             if (question := late.question).state in ("held", "decided", "done") and question.by:
                 return site.problem(request, 409, "problem.late_by", by=question.by)
-            return site.problem(request, 409, "problem.late", state=site.texts(request)(f"state.{question.state}"))
+            state = "expired" if question.state == "pending" else question.state
+            return site.problem(request, 409, "problem.late", state=site.texts(request)(f"state.{state}"))
         except Mismatch as mismatch:
             return _report_mismatch(site, request, mismatch)
         except decisions.InvalidInput as refused:

@@ -272,8 +272,7 @@ def arguments_of(params: CallToolRequestParams) -> Arguments:
 
 def list_properties(item: review.ToolItem) -> dict[str, Arguments]:
     """Return what a tool's schema says of each argument and its items, with references followed unless it is large."""
-    schema = _schema(item)
-    said = schema.get("properties")
+    said = (schema := _schema(item)).get("properties")
     properties = cast("Arguments", said) if isinstance(said, dict) else {}
     is_small = len(properties) <= MAX_FIELDS and len(encode_value(schema)) <= _MAX_SCHEMA
     specs = {name: resolve_schema(spec, schema if is_small else {}) for name, spec in properties.items()}
