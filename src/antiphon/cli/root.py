@@ -98,7 +98,7 @@ def run_command(arguments: Sequence[str]) -> int:
                 "-V",
                 "--version",
                 help="Show the version and exit; with --json, all that a bug report needs.",
-                act=_print_version,
+                act=lambda _: print(f"antiphon {__version__}"),
             ),
             _make_flag("--install-completion", help="Install completion for the current shell.", act=_install_script),
             _make_flag(
@@ -130,7 +130,3 @@ def _make_flag(*names: str, help: str, act: Callable[[click.Command], None]) -> 
             context.exit()
 
     return click.Option(names, help=help, is_flag=True, is_eager=True, expose_value=False, callback=callback)
-
-
-def _print_version(_root: click.Command) -> None:
-    print(f"antiphon {__version__}")

@@ -132,7 +132,9 @@ class _List(Struct, eq=False):
             page = await mount.behind.answer(structs.replace(params, cursor=inner), request, peer)
             for item in map(mount.listed, getattr(page, self._items)):
                 # Leave out names that another server has.
-                here = self._registry.get(_get_name(item))
+                here = self._registry.get(
+                    getattr(item, "uri_template", None) or getattr(item, "uri", None) or item.name
+                )
                 if here is None or (here.via is not None and here.via.mount is mount):
                     found.append(item)
             if page.next_cursor is not None:
@@ -156,10 +158,6 @@ def _decode_cursor(cursor: str | None, mounts: int) -> tuple[int, str | None] | 
     if not mark or len(at) > 6 or not (at.isascii() and at.isdigit()) or int(at) >= mounts:
         raise InvalidParams("Invalid cursor")
     return int(at), inner or None
-
-
-def _get_name(item: Any) -> str:
-    return getattr(item, "uri_template", None) or getattr(item, "uri", None) or item.name
 
 
 class Pages:

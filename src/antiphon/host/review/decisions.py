@@ -54,12 +54,9 @@ class InvalidInput(ValueError):
     def values_in(self, words: Texts) -> dict[str, object]:
         """Return the values in a person's language: of a field, the rule."""
         return {
-            name: _name_rule(each, words) if isinstance(each, Field) else each for name, each in self.values.items()
+            name: describe_rule(each, words) or words(f"inline.kind.{each.kind}") if isinstance(each, Field) else each
+            for name, each in self.values.items()
         }
-
-
-def _name_rule(field: Field, words: Texts) -> str:
-    return describe_rule(field, words) or words(f"inline.kind.{field.kind}")
 
 
 class DecisionForm:

@@ -286,9 +286,8 @@ async def _run_until(acting: Coroutine[Any, Any, T], ending: Coroutine[Any, Any,
 
 def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: summary.Texts) -> Iterator[str]:
     """Draw one ask: time, server and tool; what was decided, the end and the cost; the first words."""
-    yield from layout.remark(
-        " · ".join(filter(None, (format_time(row.at), _name_server(names, row), summary.cut_name(row.tool))))
-    )
+    server = row.server or names.get(row.identity, "") or row.identity[:_DIGITS]
+    yield from layout.remark(" · ".join(filter(None, (format_time(row.at), server, summary.cut_name(row.tool)))))
     facts = (
         _describe_decision(row, words),
         _describe_ending(row, words),
@@ -353,10 +352,6 @@ def _describe_ending(row: AskRow, words: summary.Texts) -> str:
             return f"{said} {words('became.late_because', why=words(why))}"
         return f"{said} {words(f'became.{row.arrival.became}')}"
     return f"{said} {row.outcome}" if row.outcome and row.ending not in ("refused", "answered") else said
-
-
-def _name_server(names: Mapping[str, str], row: AskRow) -> str:
-    return row.server or names.get(row.identity, "") or row.identity[:_DIGITS]
 
 
 def _translate_word(kind: str, name: str, words: summary.Texts) -> str:

@@ -286,13 +286,11 @@ async def send_preflight(http: Http, methods: bytes) -> None:
     """Respond with the methods and headers that a page may send. ``methods`` as in ``Allow``."""
     asked = http.headers.get(b"access-control-request-headers", b"")[:_MOST_ASKED].split(b",")
     named = (name.strip().lower() for name in asked)
-    allowed = b", ".join(name for name in named if name in _HEADERS or _is_ours(name))
+    # ``Mcp-Param-*`` has as many names as there are parameters.
+    allowed = b", ".join(
+        name for name in named if name in _HEADERS or (name.startswith(_OURS) and name.replace(b"-", b"").isalnum())
+    )
     headers: list[HeaderPair] = [(b"access-control-allow-methods", methods), _MAX_AGE]
     if allowed:
         headers.append((b"access-control-allow-headers", allowed))
     await send_empty(http, 204, tuple(headers))
-
-
-def _is_ours(name: bytes) -> bool:
-    """Tell whether a header belongs to the protocol; ``Mcp-Param-*`` has as many names as there are parameters."""
-    return name.startswith(_OURS) and name.replace(b"-", b"").isalnum()
