@@ -18,6 +18,7 @@ import pytest
 from antiphon import Client
 from antiphon.cli.commands import dev
 from antiphon.cli.commands.dev import FolderWatch
+from antiphon.machine.public_names import describe_install
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, environment
 from tests.support.ports import free_port
@@ -216,13 +217,30 @@ async def test_a_large_folder_is_watched_in_part(
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(["none.py"], "no such file: none.py"), (["none.py", "--ws", "127.0.0.1:0"], "antiphon dev serves --http")],
+    [
+        (["none.py"], "no such file: none.py"),
+        (["."], "is a folder; name the .py file in it"),
+        (["shop.py", "--ws", "127.0.0.1:0"], "antiphon dev serves --http"),
+    ],
 )
-def test_what_cannot_be_developed_is_refused(options: list[str], said: str, cli: Cli):
+def test_what_cannot_be_developed_is_refused(options: list[str], said: str, tmp_path: Path, cli: Cli):
     """Before anything is started."""
+    write_files(tmp_path, "Hello", FILE)
     done = cli("dev", *options)
     assert done.code == 2
     assert said in done.err
+
+
+def test_the_package_that_seals_sessions_is_named_before_anything_is_served(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+):
+    """Without it no worker can start, whatever a person changes in the file."""
+    write_files(tmp_path, "Hello", FILE)
+    monkeypatch.setattr("antiphon.server.state.request_state.find_spec", lambda name: None)
+    done = cli("dev", "shop.py")
+    assert (done.code, "Watching" in done.err) == (2, False)
+    assert "antiphon dev, which hands sessions to a new process, encrypts " in done.err
+    assert describe_install("keys") in done.err
 
 
 async def test_a_file_that_never_ends_loading_is_given_up_when_it_changes(tmp_path: Path):

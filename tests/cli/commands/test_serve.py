@@ -260,7 +260,7 @@ def test_a_port_in_use_is_one_sentence(cli: Cli):
     assert "Traceback" not in done.err
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_a_folder_is_no_file(tmp_path: Path, cli: Cli):
     """The file in it is what is served."""
-    with pytest.raises(ConfigError, match=r"is a folder; name the \.py file in it"):
-        load_file(tmp_path)
+    done = cli("serve", str(tmp_path))
+    assert (done.code, "is a folder; name the .py file in it" in done.err) == (2, True)

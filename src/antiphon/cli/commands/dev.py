@@ -32,6 +32,7 @@ from antiphon.server.serving import worker_link
 from antiphon.server.serving.network import open_sockets
 from antiphon.server.serving.parent import Parent
 from antiphon.server.serving.run import run_loop
+from antiphon.server.state.request_state import check_encryption
 from antiphon.transports.stdio.reaper import GUARDIAN
 
 _LOOK = 0.3
@@ -63,8 +64,7 @@ def command(file: File, *, listening: ListenOptions, inspector: bool = False, me
     path, name = split_name(file)
     options = listening.options(None)
     if worker_link.VARIABLE not in os.environ:
-        if not path.is_file():
-            raise ConfigError(f"no such file: {path}")
+        check_encryption("antiphon dev, which hands sessions to a new process,")
         with contextlib.ExitStack() as beside:
 
             def print_address(port: int) -> None:

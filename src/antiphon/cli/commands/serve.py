@@ -73,19 +73,19 @@ def _serve_at(place: ListenPlace, server: Server, options: ServeOptions, workers
 
 
 def split_name(file: str) -> tuple[Path, str | None]:
-    """Return the path of FILE[:NAME], and the name."""
+    """Return the path of FILE[:NAME], which has to be a file, and the name."""
     stem, colon, name = file.rpartition(":")
-    if colon and stem.endswith(".py") and name.isidentifier():
-        return Path(stem), name
-    return Path(file), None
-
-
-def load_file(path: Path) -> ModuleType:
-    """Import a file as a module of its own name, with its folder on the path, as ``python FILE`` would."""
+    is_named = bool(colon) and stem.endswith(".py") and name.isidentifier()
+    path = Path(stem if is_named else file)
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; name the .py file in it, as in {path / 'server.py'}")
     if not path.is_file():
         raise ConfigError(f"no such file: {path}")
+    return path, name if is_named else None
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a file as a module of its own name, with its folder on the path, as ``python FILE`` would."""
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
         raise ConfigError(f"{path}: not a Python file")
