@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.config_files import config_paths, describe_servers, find_entry, is_own, read_config
+from antiphon.cli.config_files import (
+    config_paths,
+    describe_servers,
+    find_entries,
+    find_entry,
+    is_own,
+    list_names,
+    read_config,
+)
 from antiphon.cli.output.formats import Failed
 from antiphon.errors import ConfigError
 from antiphon.host.config.toml_files import Trust
@@ -63,6 +71,17 @@ def test_a_project_cannot_take_a_name_that_is_the_users(folder: Path):
     assert second is not None
     assert second.path == config_paths()[1]
     assert find_entry("c", None) is None
+
+
+def test_the_servers_of_a_host_behind_the_gateway_are_found_by_name(folder: Path):
+    """The gateway tells people to type such a name; a project cannot take it either."""
+    path = write(folder / "home" / "antiphon" / "hosts" / "cursor.json", {"a": {"command": "moved"}})
+    trusted(folder / ".mcp.json", {"a": {"command": "project"}})
+    found = find_entry("a", None)
+    assert found is not None
+    assert (found.entry.command, found.path) == ("moved", path)
+    assert list_names(None) == ["a"]
+    assert [each.path for each in find_entries([]).values()] == [Path(".mcp.json")]
 
 
 @pytest.mark.parametrize("place", [".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"])

@@ -76,14 +76,19 @@ def read_config(path: Path) -> Mapping[str, server_files.ServerEntry]:
     return server_files.read_servers(read_bytes(path), path)
 
 
+def _list_lookup_files(config: Path | None) -> list[Path]:
+    """Return where a name is looked up: this file only, or the usual files and those of hosts behind the gateway."""
+    own, *projects = config_paths()
+    usual = (own, *sorted(own.with_name("hosts").glob("*.json")), *projects)
+    return [path for path in usual if path.is_file()] if config is None else [config]
+
+
 def find_entry(name: str, config: Path | None) -> FoundEntry | None:
     """Look a name up in the given file, or else in those of ``config_paths``. Variables are substituted.
 
     A project's file must be trusted first; in a file that was named, only an entry with variables must be.
     """
-    for path in config_paths() if config is None else [config]:
-        if config is None and not path.is_file():
-            continue
+    for path in _list_lookup_files(config):
         # Read once, so that exactly the bytes that are shown are trusted and used.
         data = read_bytes(path)
         servers = server_files.read_servers(data, path)
@@ -99,9 +104,9 @@ def find_entry(name: str, config: Path | None) -> FoundEntry | None:
 def list_names(config: Path | None) -> list[str]:
     """Return the names of the servers in the files of ``find_entry``, as far as these can be read."""
     names: list[str] = []
-    for path in config_paths() if config is None else [config]:
+    for path in _list_lookup_files(config):
         with contextlib.suppress(ConfigError):
-            names += server_files.read_servers(read_bytes(path), path) if path.is_file() else ()
+            names += server_files.read_servers(read_bytes(path), path)
     return list(dict.fromkeys(names))
 
 
