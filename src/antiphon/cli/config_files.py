@@ -23,7 +23,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from antiphon.cli.arguments import suggest_similar
-from antiphon.cli.output.formats import Failed
+from antiphon.cli.output.formats import WRONG_USAGE, Failed
 from antiphon.client.connection import server_files
 from antiphon.client.connection.targets import Address, Target, describe_location, locate_target, split_line
 from antiphon.errors import ConfigError
@@ -240,7 +240,7 @@ def ask_for_trust(
     if not (may_ask and sys.stdin.isatty() and sys.stderr.isatty()):
         if option:
             print(*describe_servers(servers), sep="\n", file=sys.stderr)
-        raise Failed(f"{path}: {was}. Look at it, then: antiphon trust add {path}{option}")
+        raise Failed(f"{path}: {was}. Look at it, then: antiphon trust add {path}{option}", WRONG_USAGE)
     print(
         make_inert(f"{path} {was}. It came with a project, and says:"),
         *describe_servers(servers),

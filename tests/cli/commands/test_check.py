@@ -60,6 +60,10 @@ def test_what_cannot_be_checked_ends_with_2(cli: Cli):
     assert "could not be checked" in done.out
     assert cli("check", "http://127.0.0.1:9/mcp").code == 2
     assert cli("check", "nothing.py").code == 2
+    Path(".mcp.json").write_text('{"mcpServers": {"ours": {"command": "x"}}}', encoding="utf-8")
+    for words in (["ours"], ["--all"]):
+        untrusted = cli("check", *words, "--yes")
+        assert (untrusted.code, "is not trusted" in untrusted.err) == (2, True), words
     assert cli("check", SHOP, "--yes", "--since", "mcp.json").code == 2
 
 

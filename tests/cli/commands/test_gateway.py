@@ -249,7 +249,7 @@ def test_a_projects_file_starts_nothing_before_it_is_trusted(cli: Cli, tmp_path:
     """It came with the project."""
     written(tmp_path / ".mcp.json", shop={"command": sys.executable, "args": [SHOP]})
     done = cli("gateway")
-    assert done.code == 1
+    assert done.code == 2
     assert "antiphon trust add" in done.err
 
 

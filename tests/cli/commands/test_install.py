@@ -177,7 +177,7 @@ def test_a_strangers_entries_are_shown_and_do_not_move_unasked(project: Path, cl
     """Where nobody can be asked, the refusal names the remedy; nothing has changed."""
     before = project.read_bytes()
     done = cli("install", "claude-code", "--file", str(project))
-    assert done.code == 1
+    assert done.code == 2
     for text in (
         "evil: starts python",
         "K=${SECRET_KEY}, L=01…, 16 characters",

@@ -23,7 +23,7 @@ def test_a_projects_server_is_reached_after_it_was_trusted(cli: Cli):
     """Without a terminal it is refused with the command to type; that shows what it trusts."""
     Path(".mcp.json").write_text(json.dumps({"mcpServers": {"ours": {"command": sys.executable, "args": [SHOP]}}}))
     refused = cli("tools", "ours")
-    assert (refused.code, refused.out) == (1, "")
+    assert (refused.code, refused.out) == (2, "")
     assert "antiphon trust add .mcp.json" in refused.err
     added = cli("trust", "add", ".mcp.json")
     assert added.code == 0
