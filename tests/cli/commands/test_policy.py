@@ -292,3 +292,12 @@ def test_a_bad_condition_is_an_error_with_its_place(cli: Cli):
     done = cli("policy", "show", "--config", "rules.toml")
     assert done.code != 0
     assert "rules.toml, line 2: policy.rules[0]: when: there is no arg; did you mean args?" in done.err
+
+
+def test_a_rule_that_names_a_server_is_an_error_with_its_place(cli: Cli):
+    """It would never match; the remedy is a command."""
+    Path("rules.toml").write_text('[[policy.rules]]\neffect = "deny"\nserver = "mail"\n', encoding="utf-8")
+    done = cli("policy", "show", "--config", "rules.toml")
+    assert done.code == 2
+    assert "rules.toml, line 1: policy.rules[0]: server: the name 'mail' never matches" in done.err
+    assert "antiphon policy show --server mail prints what to write" in done.err

@@ -9,6 +9,8 @@ import pytest
 from antiphon.errors import ConfigError
 from antiphon.host import Budget, Cap, Policy, Redaction, Rule
 from antiphon.host.checks.ask_limits import AskGate, LimitReached, Limits
+from antiphon.host.checks.labels import LabelRule
+from antiphon.host.checks.result_rules import ResultRule
 from antiphon.wire.origin import Round
 from tests.host.asks import origin
 
@@ -149,6 +151,20 @@ def test_a_wrong_option_is_refused_where_it_is_written(said: str):
     with pytest.raises(ConfigError) as error:
         WRONG[said]()
     assert str(error.value) == said
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Rule(effect="deny", server="shop"),
+        lambda: LabelRule(labels=(), server="shop"),
+        lambda: ResultRule(effect="mask", server="shop"),
+    ],
+)
+def test_a_name_in_place_of_an_identity_is_refused(make: Callable[[], object]):
+    """A rule that denies a server by its name would deny nothing."""
+    with pytest.raises(ValueError, match=r"server: the name 'shop' never matches.* antiphon policy show --server shop"):
+        make()
 
 
 def test_right_options_are_kept_as_they_are():

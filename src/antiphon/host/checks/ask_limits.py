@@ -8,6 +8,7 @@ should deny, and a rule with a misspelt kind would never match.
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
@@ -172,7 +173,7 @@ def _forget_oldest(known: OrderedDict[str, deque[float]] | OrderedDict[str, int]
 
 
 def check_options(options: msgspec.Struct) -> None:
-    """Check that each member has a value of its type, else raise ``ConfigError``. Called from ``__post_init__``."""
+    """Raise ``ConfigError`` for a member of another type, ``ValueError`` for a name as ``server``."""
     kind = type(options)
     for name, type_ in _list_members(kind):
         value = getattr(options, name)
@@ -182,6 +183,11 @@ def check_options(options: msgspec.Struct) -> None:
             words = ", ".join(words_in(type_))
             problem = f"is one of {words}, not {value!r}" if words else f"cannot be used: {error}"
             raise ConfigError(f"{kind.__name__}({name}=) {problem}") from None
+        if name == "server" and isinstance(value, str) and not re.search(r"[:*?\[]", value):
+            raise ValueError(
+                f"server: the name {value!r} never matches, since a rule goes by identities, such as command:* or "
+                f"url:*; leave it out, and antiphon policy show --server {value} prints what to write"
+            )
 
 
 def words_in(kind: object) -> Iterator[str]:
