@@ -147,6 +147,8 @@ async def test_tags_and_versions_are_sent_and_found() -> None:
     [
         ({"tags": "write"}, "tags= is a set"),
         ({"cache": -1}, "cache= is a number of seconds"),
+        ({"cache": "5"}, "cache= is a number of seconds, not '5'"),
+        ({"timeout": "5"}, "timeout= is a number of seconds, not '5'"),
         ({"visible": True}, "visible= is a function"),
         ({"visibel": is_ann}, "did you mean visible="),
     ],

@@ -145,8 +145,9 @@ def describe_access(meta: Meta | None, access: AccessOptions, place: str, known:
         raise TypeError(f"{place}: there is no option {unknown[0]}=")
     if isinstance(tags, str):
         raise ConfigError(f"{place}: tags= is a set, as in tags={{{tags!r}}}")
-    if (cache := access.get("cache")) is not None and not cache >= 0:
-        raise ConfigError(f"{place}: cache= is a number of seconds, not {cache!r}")
+    for option in ("cache", "timeout"):
+        if not (isinstance(seconds := access.get(option) or 0, int | float) and seconds >= 0):
+            raise ConfigError(f"{place}: {option}= is a number of seconds, not {seconds!r}")
     visible = access.get("visible", callable)
     if not callable(visible) or inspect.iscoroutinefunction(visible) or inspect.iscoroutinefunction(visible.__call__):
         raise ConfigError(f"{place}: visible= is a function of the principal that is not async, not {visible!r}")
