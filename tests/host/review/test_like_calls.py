@@ -86,7 +86,12 @@ async def test_a_rule_must_cover_the_call_that_was_shown():
     made = Asking(MemoryStore())
     await made.waits(made.host.confirm(call(), where()))
     (question,) = await made.queue.pending()
-    for scope, when in (("always", "args.amount > 100"), ("always", "no rule"), ("once", "args.amount == 100")):
+    for scope, when, said in (
+        ("always", "args.amount > 100", "does not meet the condition"),
+        ("always", "no rule", "the condition cannot be used: not CEL"),
+        ("always", "arg.amount == 100", r"the condition cannot be used: there is no arg; did you mean args\?"),
+        ("once", "args.amount == 100", "more than once"),
+    ):
         decision = Approve(digest=digest(call()), scope=scope, when=when)
-        with pytest.raises(Mismatch):
+        with pytest.raises(Mismatch, match=said):
             await made.queue.decide(question.id, decision, hash=question.hash)
