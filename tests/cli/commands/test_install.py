@@ -19,6 +19,7 @@ from antiphon.cli.commands.install import find_installation
 from antiphon.cli.config_files import entries_of, find_entry
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.installation import KNOWN
+from antiphon.machine.public_names import describe_install
 from tests.cli.conftest import Cli
 from tests.cli.program import SHOP, environment
 from tests.support.network import until
@@ -79,6 +80,18 @@ def test_a_host_without_servers_gets_none_that_would_not_start(file: Path, cli: 
     own.write_text(json.dumps({"mcpServers": {"mine": {"command": "mine"}}}))
     assert cli("install", "cursor").code == 0
     assert entries(file)["antiphon"]["args"] == ["gateway"]
+
+
+def test_a_host_keeps_its_servers_where_the_page_lacks_its_packages(
+    file: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+):
+    """The gateway would end at once, and the host have no tools; the remedy is named."""
+    monkeypatch.setitem(sys.modules, "antiphon.web.page_server", None)
+    before = file.read_bytes()
+    done = cli("install", "cursor")
+    assert (done.code, file.read_bytes()) == (2, before)
+    assert "the review page needs more packages" in done.err
+    assert describe_install("host") in done.err
 
 
 async def test_from_nothing_to_a_request_on_the_page(file: Path, cli: Cli, tmp_path: Path):
