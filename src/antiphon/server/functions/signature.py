@@ -132,9 +132,9 @@ def read_signature(
 
 
 def _is_dispatcher(function: Any) -> bool:
-    """Return whether ``singledispatch`` made a function, or ``singledispatchmethod``."""
-    code = getattr(function, "__code__", None)
-    return getattr(code, "co_filename", None) == functools.singledispatch.__code__.co_filename
+    """Return whether ``singledispatch`` made a function, or ``singledispatchmethod``, an object since 3.14."""
+    run: Any = function if hasattr(function, "__code__") else function.__class__.__dict__.get("__call__")
+    return getattr(getattr(run, "__code__", None), "co_filename", None) == functools.singledispatch.__code__.co_filename
 
 
 def is_context(annotation: Any) -> bool:
