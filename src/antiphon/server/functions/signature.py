@@ -195,8 +195,7 @@ def _split_parameters(
 
 def _find_dependency(annotation: Any, default: Any) -> Any:
     """Return the ``Depends`` of a parameter, from its annotation or its default; ``None`` if it has none."""
-    metadata: tuple[object, ...] = getattr(annotation, "__metadata__", ())
-    for each in (*metadata, default):
+    for each in (*getattr(annotation, "__metadata__", ()), default):
         if getattr(each, "__antiphon_dependency__", False) is True:
             return each
     return None

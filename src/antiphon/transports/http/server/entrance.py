@@ -160,6 +160,7 @@ def server_context(cert: str | Path, key: str | Path | None = None, password: st
         if each is not None and not Path(each).is_file():
             raise ConfigError(f"TLS: no such file: {each}")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # some builds of Python leave it to OpenSSL's configuration
     context.set_alpn_protocols(["http/1.1"])
     asked: list[bool] = []
 
