@@ -40,7 +40,7 @@ async def test_tools_run_once_wherever_the_loop_goes_on() -> None:
     runs = count(1)
 
     async def tool(ctx: Context) -> str:
-        def lottery() -> int:
+        async def lottery() -> int:
             return next(runs)
 
         return (await ctx.sample("q", tools=[lottery])).text
