@@ -1,12 +1,14 @@
 """What a call of a tool allocates, counted: the most it holds at once, what it leaves behind, copies of a large text.
 
 Beside ``test_budget.py``, which counts calls and frames. The ceilings are today's numbers and a tenth; lower them when
-a change makes calls cheaper; a change that needs more has to say why.
+a change makes calls cheaper; a change that needs more has to say why. What an interpreter takes for the same objects is
+its own: 3.14 has ceilings of its own where it takes more.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,6 +22,7 @@ from tests.test_budget import META, Outbox, post
 MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call"}
 LARGE = 1 << 20
 CALLS = 1_000
+IS_3_14 = sys.version_info >= (3, 14)
 
 
 def make_server() -> Server:
@@ -97,13 +100,13 @@ async def test_a_call_that_is_handed_to_a_peer_holds_little() -> None:
         held, left = await allocated(work)
         await peer.close()
     assert held <= 4_000
-    assert left <= 1_000
+    assert left <= (1_160 if IS_3_14 else 1_000)
 
 
 async def test_a_call_over_http_holds_little() -> None:
     """Guards, headers and the response included, and what this test's own ASGI messages take."""
     held, _ = await over_http("echo", '{"text":"hello"}')
-    assert held <= 8_000
+    assert held <= (9_000 if IS_3_14 else 8_000)
 
 
 async def test_calls_leave_nothing_behind() -> None:
