@@ -40,6 +40,7 @@ from tests.check.faulty_server import (
     start_child,
     succeed,
     tell_progress,
+    turn_ids_to_text,
     unknown,
     wait_for_ever,
 )  # fmt: skip
@@ -156,6 +157,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "id as text": Fault("rpc.id", "prompts/list", at("prompts/list", lambda q, r: [{**r, "id": str(r["id"])}])),
     "ids are numbers": Fault("rpc.id", "", lambda q, r: [{**r, "id": -7 if q["id"] == "7" else q["id"]}] if r else []),
+    "ids become text": Fault("rpc.id", "", turn_ids_to_text),
     "answers twice": Fault("rpc.twice", "prompts/list", at("prompts/list", lambda q, r: [r, r])),
     "both": Fault("rpc.outcome", "prompts/list", at("prompts/list", merge({"error": {"code": -1, "message": "x"}}))),
     "neither": Fault(

@@ -206,6 +206,14 @@ def on_cancelled(change: Change) -> Change:
     return apply
 
 
+def turn_ids_to_text(_request: Json, reply: Json) -> Iterable[object]:
+    """Reply with text for each id; as a server of one page of tools, so that the number 7 comes after the text "7"."""
+    if "result" in reply:
+        kept = {name: value for name, value in reply["result"].items() if name != "nextCursor"}
+        reply = {**reply, "result": kept | ({"capabilities": {"tools": {}}} if "capabilities" in kept else {})}
+    return [{**reply, "id": str(reply["id"])}] if reply else []
+
+
 def glue_to_cancelled() -> Change:
     """Write the reply to a cancelled request without the end of its line, so that the next reply stands in it."""
     cancelled: list[object] = []

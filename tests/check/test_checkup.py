@@ -47,6 +47,12 @@ async def test_a_right_server_is_checked_on_every_revision():
                                      "resourceTemplates note://{id}", "prompts hello"]  # fmt: skip
 
 
+async def test_an_id_that_became_text_is_no_reply_to_the_text():
+    """The reply to 7 comes as one to "7", which was answered before: no second answer, and the request is answered."""
+    report = await check_server(FaultyServer("ids become text"), timeout=2.0)
+    assert {one.rule.id for one in report.findings} == {"rpc.id"}
+
+
 async def test_a_list_without_end_is_left(monkeypatch: pytest.MonkeyPatch):
     """A server that lists pages for ever costs a bounded number of requests."""
     monkeypatch.setattr(server_lists, "MAX_PAGES", 5)

@@ -199,18 +199,20 @@ class RawPeer:
         if type(message.get("id")) not in (str, int):
             self.counts["without id"] += 1
             return
-        if self._done.get(key) or key in self._replies:
+        text = str(message["id"])
+        alike = {key, text, repr(text)} & self._pending
+        if key in self._replies or (not alike and self._done.get(key)):
             self.note("rpc.twice", self.place, message)
             return
-        if key not in self._pending and key in self._done:
+        if not alike and key in self._done:
             self._done[key] = True
             return
-        if key not in self._pending:
+        if key not in alike:
             self.note("rpc.id", self.place, message)
-            if len(self._pending) != 1:
+            if len(alike or self._pending) != 1:
                 return
             # It can only be the reply to this request, which is examined as such.
-            (key,) = self._pending
+            (key,) = alike or self._pending
         self._replies[key] = message
 
 
