@@ -18,7 +18,7 @@ NAMED = re.compile(
 """A command that installs this package, up to the end of its line or of its cell."""
 COMMAND = describe_install("host").partition(" (")[0]
 WORKS = re.compile(
-    re.escape(COMMAND).replace("host", "[a-z,]+")
+    re.escape(COMMAND).replace("host", "[a-z,-]+")
     + r"|pip install (--constraint \./antiphon/constraints\.txt )?\./antiphon"
 )
 
