@@ -67,7 +67,7 @@ async def test_a_page_says_that_who_asked_is_gone(chromium: Browser, tmp_path: P
             assert await seen.page.locator("#detail .banner").count() == 0
         await store.recover()
         await seen.page.wait_for_selector("[data-row='left']:has-text('nobody waits now')")
-        await seen.page.wait_for_selector("#detail[data-id='left'] .banner:has-text('has ended')")
+        await seen.page.wait_for_selector("#detail[data-id='left'] .banner:has-text('Nobody waits for it now')")
         assert "nobody waits now" not in await seen.page.inner_text(f"[data-row='{first.id}']")
         await seen.open("left")
         await seen.key("d")
