@@ -199,12 +199,13 @@ async def test_a_links_session_sees_and_decides_its_question_alone():
             if re.search(r"\{|^/link", asked):
                 continue
             seen = await browser.get(asked)
-            assert (seen.status_code, seen.headers.get("location", "").partition("?")[0]) == (303, own), path
+            away = (401, "") if asked.startswith("/review/") else (303, own)
+            assert (seen.status_code, seen.headers.get("location", "").partition("?")[0]) == away, path
         csrf = {"csrf": fields_of(page, "/approve")["csrf"]}
         for path in ("/grants/1/revoke", "/unblock", "/servers/block", "/several", "/alike", "/settings/invite"):
             assert (await browser.post(path, data=csrf)).status_code == 403
         for path in (f"/review/{second.id}/approve", f"/review/{second.id}/deny", f"{own}x/deny"):
-            assert (await browser.post(path, data={**fields_of(page, "/approve")})).status_code == 403
+            assert (await browser.post(path, data={**fields_of(page, "/approve")})).status_code == 401
         undo = await browser.post("/undo", data={**csrf, "of": f"{second.id} 1.0"})
         assert undo.status_code == 403
         for action, more in (
@@ -241,6 +242,22 @@ async def test_links_opened_side_by_side_are_each_for_their_own_question():
             assert (await browser.post("/undo", data={"csrf": form["csrf"], "of": named})).status_code == 303
         assert [each.state for each in await made.queue.pending()] == ["pending", "pending"]
         assert (await browser.get("/")).headers["location"].partition("?")[0] == f"/review/{asked[1].id}"
+
+
+async def test_a_tab_whose_link_has_ended_shows_no_other_question():
+    """A person who loads it again would decide about something else than what the tab was opened for."""
+    async with linked() as made, made.browser() as browser:
+        old, new = await made.ask("pay"), await made.ask("look")
+        await open_link(browser, await made.links.make(old.id))
+        form = fields_of((await browser.get(f"/review/{old.id}")).text, "/approve")
+        made.now += LINK_SESSION_AGE - 1
+        await open_link(browser, await made.links.make(new.id))
+        made.now += 2
+        again = await browser.get(f"/review/{old.id}")
+        late = await browser.post(f"/review/{old.id}/approve", data=form)
+        assert (again.status_code, late.status_code) == (401, 401)
+        assert again.text == late.text == "This link was used already, or has ended. Open the review page itself.\n"
+        assert (await browser.get(f"/review/{new.id}")).status_code == 200
 
 
 async def test_a_link_takes_back_its_own_decision_and_no_other():

@@ -175,17 +175,17 @@ class Guards:
         sessions = self._access.list_linked_sessions(request.cookies)
         path, reads = request.url.path, request.method in _READING
         asked = path.split("/")[2] if path.startswith("/review/") else ""
-        session = sessions.get(asked) or next(reversed(sessions.values()), None)
+        # Of a question whose session has ended, a tab shows that, and not another question.
+        session = sessions.get(asked) if asked else next(reversed(sessions.values()), None)
         request.scope[_SESSION] = session
         if path == LINK or (reads and path.startswith("/static/")):
             return None if reads else await _read_form(request)
         if session is None:
             words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
             return _plain_text(401, words("denied.link"))
-        own = f"/review/{session.only}"
-        is_own = path == own or path.startswith(f"{own}/")
+        is_own = bool(asked)
         if reads:
-            return None if is_own else RedirectResponse(f"{own}?{request.url.query}", 303)
+            return None if is_own else RedirectResponse(f"/review/{session.only}?{request.url.query}", 303)
         if refusal := await _read_form(request):
             return refusal
         if path == "/undo":
