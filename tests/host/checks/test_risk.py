@@ -106,6 +106,8 @@ def test_a_form_that_asks_for_a_secret_is_pointed_out(name: str, flagged: bool):
         ("https://shop.example@evil.example/", 1),
         ("https:/shop.example@evil.example/", 2),
         ("https://evil.example\\@shop.example/", 0),
+        ("https:/\t/shop.example@evil.example/", 2),
+        ("https://shop\n.example@evil.example/", 1),
         ("https://xn--shp-9na.example/", 1),
         ("https://\u0455hop.example/", 1),
     ],

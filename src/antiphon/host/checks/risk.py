@@ -303,7 +303,7 @@ def _assess_address(params: ElicitRequestParams) -> Iterator[Risk]:
         yield _warn_of("address", "the address is not https")
     if not params.url.isascii() or "xn--" in params.url.lower():
         yield _warn_of("address", "the address has letters that may look like others")
-    if re.match(r"[^:]*:[/\\]*[^/?#\\]*@", params.url):
+    if re.match(r"[^:]*:[/\\\t\r\n]*+[^/?#\\]*@", params.url):
         yield _warn_of("address", "the address has a user name before its host")
 
 
