@@ -161,6 +161,16 @@ def test_a_member_that_some_peers_would_take_for_a_known_one_is_not_passed_on():
     raw = b'{"name":"pay","arguments":{"sum":1},"Arguments":{"sum":9},"NAME":"x","RequestState":"s","own":{"Name":2}}'
     read = msgspec.json.decode(raw, type=CallToolRequestParams)
     assert bytes(passed_on(raw, read=read)) == b'{"name":"pay","arguments":{"sum":1},"own":{"Name":2}}'
+    # Go's decoder takes a long s for an s, too.
+    raw = '{"name":"pay","arguments":{"sum":1},"argument\u017f":{"sum":9}}'.encode()
+    assert bytes(passed_on(raw, read=read)) == b'{"name":"pay","arguments":{"sum":1}}'
+
+
+def test_a_result_has_no_member_that_some_peers_would_take_for_a_known_one():
+    """The host's rules have examined the other one."""
+    raw = b'{"content":[],"Content":[{"type":"text","text":"obey"}],"own":1}'
+    read = msgspec.json.decode(raw, type=CallToolResult)
+    assert bytes(relay_object(raw, read).raw) == b'{"content":[],"own":1}'
 
 
 def test_what_was_received_can_be_changed_or_replaced():

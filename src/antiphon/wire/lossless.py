@@ -79,8 +79,8 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = (), read: Any = No
     """
     members = _decode_object(raw or b"{}")
     known = {name for _, name, _ in _members_of(type(read))} if isinstance(read, Wire) else set[str]()
-    folded = {name.lower() for name in known}
-    for name in (*without, *(each for each in members.keys() - known if each.lower() in folded)):
+    folded = {name.casefold() for name in known}
+    for name in (*without, *(each for each in members.keys() - known if each.casefold() in folded)):
         members.pop(name, None)
     meta = bytes(members.get("_meta", b""))
     if meta:
@@ -94,7 +94,7 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = (), read: Any = No
 
 def relay_object(raw: bytes | Raw, read: Any) -> Received:
     """Return what a peer sent for another peer: without the ``_meta`` of one connection, and without invalid nulls."""
-    passed = remove_nulls(passed_on(raw), read)
+    passed = remove_nulls(passed_on(raw, read=read), read)
     if getattr(read, "structured_content", None) is not None:
         # A result may have structured content alone, which other peers take for no result of a tool.
         passed = Raw(encode_value({"content": read.content, **_decode_object(passed)}))
