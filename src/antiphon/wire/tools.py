@@ -117,11 +117,17 @@ def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str 
 def resolve_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema with what its references in ``root`` lead to, a few in a row; what stands beside one prevails."""
     found: dict[str, Any] = {}
+    followed: set[str] = set()
     for _ in range(8):
         found = {**cast("dict[str, Any]", schema), **found} if isinstance(schema, dict) else found
-        reference = found.pop("$ref", None)
-        if not isinstance(reference, str) or not reference.startswith("#/"):
+        reference, parts = found.pop("$ref", None), found.get("allOf")
+        if reference is None and isinstance(parts, list) and len(cast("list[Any]", parts)) == 1:
+            # Frameworks wrap a reference so, to say more beside it.
+            [schema] = found.pop("allOf")
+            continue
+        if not isinstance(reference, str) or not reference.startswith("#/") or reference in followed:
             break
+        followed.add(reference)
         schema = root
         for part in reference[2:].split("/"):
             name = part.replace("~1", "/").replace("~0", "~")

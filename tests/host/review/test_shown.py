@@ -89,6 +89,7 @@ def test_an_argument_is_described_by_what_its_reference_leads_to():
             "by": {"$ref": "#/$defs/a~1b", "description": "The sender"},
             "of": {"$ref": "#/$defs/round"},
             "no": {"$ref": "https://elsewhere.example/schema"},
+            "cc": {"allOf": [{"$ref": "#/$defs/Person"}], "default": "eve"},
         },
         "$defs": {
             "a/b": {"$ref": "#/$defs/Person"},
@@ -96,19 +97,22 @@ def test_an_argument_is_described_by_what_its_reference_leads_to():
             "round": {"$ref": "#/$defs/round"},
         },
     }
-    assert table_of(b'{"to":"bob","by":"ann","of":1,"no":2}', schema) == [
+    assert table_of(b'{"to":"bob","by":"ann","of":1,"no":2,"cc":"bob"}', schema) == [
         ("to", "bob", "A person", "ann"),
+        ("cc", "bob", "A person", "eve"),
         ("by", "ann", "The sender", None),
         ("of", "1", "", None),
         ("no", "2", "", None),
     ]
 
 
-def test_no_reference_is_followed_in_a_very_large_schema():
-    """Each of its arguments could refer to most of it."""
+def test_references_are_followed_up_to_a_size_that_counts_once_for_each_argument():
+    """Each of them could refer to most of the schema."""
     filler = {"type": "string", "enum": ["x" * 100_000]}
-    schema = {"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"description": "An A"}, "B": filler}}
-    assert table_of(b'{"a":1}', schema) == [("a", "1", "", None)]
+    for most, said in ((10, "An A"), (11, "")):
+        properties = {f"a{number}": {"$ref": "#/$defs/A"} for number in range(most)}
+        schema = {"properties": properties, "$defs": {"A": {"description": "An A"}, "B": filler}}
+        assert table_of(b'{"a1":1}', schema) == [("a1", "1", said, None)]
 
 
 def test_arguments_with_a_name_that_stands_twice_are_in_no_table():
@@ -127,6 +131,12 @@ def test_a_number_is_shown_as_it_is_sent():
         ("b", "-0", "", None),
         ("c", "0.10000000000000000000000001", "", None),
     ]
+
+
+def test_a_text_that_looks_like_the_default_differs_from_it():
+    """Else the table would hide that the call names another value; how a text is escaped makes no difference."""
+    schema = {"properties": {"a": {"default": 1}, "b": {"default": "\u4f60"}}}
+    assert table_of(b'{"a":"1","b":"\\u4f60"}', schema) == [("a", "1", "", "1"), ("b", "\u4f60", "", None)]
 
 
 def test_only_a_plain_address_is_a_link():

@@ -17,7 +17,7 @@ import msgspec
 
 from antiphon.errors import ConfigError, InvalidParams, TooCostly
 from antiphon.host.budget import DOLLAR
-from antiphon.host.checks.form_fields import MAX_FIELDS, Field, check_content, check_value, fields_of, parse_value
+from antiphon.host.checks.form_fields import Field, check_content, check_value, fields_of, parse_value
 from antiphon.host.checks.labels import LABELS, Label
 from antiphon.host.checks.validate import validate_request
 from antiphon.host.checks.visible import inert_line
@@ -252,8 +252,8 @@ def _read_value(field: Field, name: str, form: DecisionForm) -> ElicitValue | No
         raise InvalidInput("problem.unfit", title=inert_line(field.title), rule=field) from None
 
 
-_MAX_SCHEMA = 64 * 1024
-"""Most bytes of a schema in which references are followed: each of its arguments may refer to most of it."""
+_MAX_FOLLOWED = 1024 * 1024
+"""Most bytes in which references are followed, counted once for each argument, which may refer to all of a schema."""
 JSON = "json"
 """Format of a field whose value is JSON."""
 Arguments = dict[str, Any]
@@ -271,7 +271,7 @@ def list_properties(item: review.ToolItem) -> dict[str, Arguments]:
     """Return what a tool's schema says of each argument and its items, with references followed unless it is large."""
     said = (schema := _schema(item)).get("properties")
     properties = cast("Arguments", said) if isinstance(said, dict) else {}
-    is_small = len(properties) <= MAX_FIELDS and len(encode_value(schema)) <= _MAX_SCHEMA
+    is_small = len(properties) * len(encode_value(schema)) <= _MAX_FOLLOWED
     specs = {name: resolve_schema(spec, schema if is_small else {}) for name, spec in properties.items()}
     for spec in specs.values() if is_small else ():
         if "items" in spec:

@@ -196,13 +196,15 @@ def _table(item: review.ToolItem) -> tuple[Argument, ...]:
     rows: list[Argument] = []
     for name, value in given.items():
         said, written = described.get(name, {}), _format_value(value)
-        says, default = said.get("description"), _format_value(said["default"]) if "default" in said else written
+        says, default = said.get("description"), said.get("default", value)
+        # The text "1" is not the number, though it looks the same here.
+        is_same = _format_value(default) == written and encode_value(default)[:1] == bytes(value)[:1]
         rows.append(
             Argument(
                 name=name,
                 value=written,
                 says=says if isinstance(says, str) else "",
-                default=None if default == written else default,
+                default=None if is_same else _format_value(default),
             )
         )
     return tuple(sorted(rows, key=lambda row: row.default is None))
