@@ -85,6 +85,15 @@ class Root(pydantic.RootModel[list[bytes]]):
     pass
 
 
+MOMENT = dt.datetime.fromisoformat("2026-01-02T03:04:05.000006")
+
+
+class Stamped(pydantic.BaseModel):
+    at: dt.datetime
+    clock: dt.time
+    took: dt.timedelta
+
+
 @pytest.mark.parametrize(
     ("annotation", "bad"),
     [
@@ -167,6 +176,25 @@ def test_a_time_has_a_zone_or_none_as_meta_says():
         aware.decode(b'"2026-01-02T03:04:05"')
     with pytest.raises(MismatchError, match="without a time zone"):
         naive.decode(b'"2026-01-02T03:04:05Z"')
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "count"),
+    [
+        (Stamped, Stamped(at=MOMENT, clock=MOMENT.time(), took=dt.timedelta(seconds=-0.5)), 0),
+        (list[Stamped | None], [None], 0),
+        (pydantic.AwareDatetime, MOMENT.replace(tzinfo=dt.UTC), 1),
+        (pydantic.NaiveDatetime, MOMENT, 0),
+    ],
+)
+def test_times_that_are_written_have_a_format_only_if_every_value_fits_it(annotation, value, count):
+    """Those without a zone are no times of RFC 3339, so strict clients refuse the result; arguments keep the format."""
+    adapter = Adapter(annotation)
+    schema = adapter.schema("serialization")
+    written = msgspec.json.decode(adapter.encode(value))
+    assert jsonschema_rs.validator_for(schema, validate_formats=True).is_valid(written)
+    assert str(schema).count("'format'") == count
+    assert str(adapter.schema("validation")).count("'format'") == (3 if "Stamped" in str(annotation) else 1)
 
 
 def test_words_and_further_members_of_meta_are_published():

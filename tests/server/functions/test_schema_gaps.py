@@ -34,10 +34,10 @@ class Pair(NamedTuple):
     rest: dict[int, list[dt.datetime]]
 
 
-def written(annotation: Any) -> str:
+def written(annotation: Any, *, results: bool = False) -> str:
     """Write the schema of a type."""
     schemas, definitions = msgspec.json.schema_components([annotation], ref_template="#/$defs/{name}")
-    fill_gaps(schemas, definitions, [annotation])
+    fill_gaps(schemas, definitions, [annotation], results=results)
     return msgspec.json.encode([*schemas, definitions], order="sorted").decode()
 
 
@@ -106,6 +106,23 @@ def test_dates_and_times_have_their_format_wherever_they_stand(annotation, forma
     assert {name: text.count(f'"format":"{name}"') for name in ("date", "date-time", "time")} == {
         "date": 0, "date-time": 0, "time": 0, **formats,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("annotation", "count"),
+    [
+        (dt.datetime | None, 0),
+        (dict[str, list[dt.time]], 0),
+        (dict[dt.datetime, dt.timedelta], 0),
+        (Cat | Dog, 1),
+        (Annotated[dt.datetime, Meta(tz=True)], 1),
+        (Annotated[str, Meta(extra_json_schema={"format": "date-time"})], 1),
+        (dt.date, 1),
+    ],
+)
+def test_times_that_are_written_have_a_format_only_if_every_value_fits_it(annotation, count):
+    """RFC 3339 wants a zone in a time, and no fraction or sign in a duration; strict clients refuse the result."""
+    assert written(annotation, results=True).count('"format"') == count
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,14 @@ class _StandIn(type):
 class JsonSchemas(GenerateJsonSchema):
     """JSON Schemas in which keys of objects have their form, and bytes in defaults are base64."""
 
+    def generate_inner(self, schema: Any) -> dict[str, Any]:
+        """Generate the schema of a value; one that is written as a time has no format that its text may break."""
+        written = super().generate_inner(schema)
+        is_loose = schema["type"] in ("datetime", "time", "timedelta") and schema.get("tz_constraint") != "aware"
+        if is_loose and self.mode == "serialization" and written.get("format") in schema_gaps.LOOSE_FORMATS:
+            return {key: value for key, value in written.items() if key != "format"}
+        return written
+
     def default_schema(self, schema: Any) -> dict[str, Any]:
         """Generate the schema of a value with a default."""
         if "default" not in schema or "base64" not in repr(schema["schema"]):

@@ -17,6 +17,8 @@ from antiphon.json_schema.effort import walk_objects
 
 _Schema = dict[str, Any]
 NUMBER_KEY = {"pattern": r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"}
+LOOSE_FORMATS = ("date-time", "duration", "time")
+"""Formats that values of Python may break: RFC 3339 wants a zone in a time, and in a duration no sign or fraction."""
 NO_KEY = "the keys of a JSON object are text, which these keys cannot be; use a list of pairs: list[tuple[...]]"
 
 _PLAIN = {"anyOf", "default", "description", "enum", "examples", "title", "type"}
@@ -38,8 +40,13 @@ _KEYS: Mapping[type, _Schema] = {
 """The schema of a value of each type as the key of an object, where it is text."""
 
 
-def fill_gaps(schemas: Sequence[_Schema], definitions: Mapping[str, _Schema], annotations: Sequence[Any]) -> None:
-    """Complete the schemas of these types. Raises ``TypeError`` for an object whose keys cannot be text."""
+def fill_gaps(
+    schemas: Sequence[_Schema], definitions: Mapping[str, _Schema], annotations: Sequence[Any], *, results: bool = False
+) -> None:
+    """Complete the schemas of these types. Raises ``TypeError`` for an object whose keys cannot be text.
+
+    ``results``: they are of values to be written, which have no format that one of them may break.
+    """
     seen = set[str]()
     pending = list(zip(schemas, types.multi_type_info(annotations), strict=True))
     while pending:
@@ -51,13 +58,15 @@ def fill_gaps(schemas: Sequence[_Schema], definitions: Mapping[str, _Schema], an
         if target:
             seen.add(target)
             schema = definitions[target]
-        if isinstance(kind, types.DateTimeType | types.TimeType) and kind.tz is None:
+        if isinstance(kind, types.DateTimeType | types.TimeType) and kind.tz is None and not results:
             schema.setdefault("format", "time" if isinstance(kind, types.TimeType) else "date-time")
+        elif isinstance(kind, types.TimeDeltaType) and results:
+            schema.pop("format", None)
         elif isinstance(kind, types.DictType):
             names = _as_key(kind.key_type)
             if names is None:
                 raise TypeError(NO_KEY)
-            if names:
+            if names and not (results and names.get("format") in LOOSE_FORMATS):
                 schema["propertyNames"] = names
         pending += _list_parts(schema, kind)
 
@@ -202,8 +211,7 @@ def parts_of(annotation: Any) -> tuple[Any, ...]:
     for alias in ("__value__", "__supertype__"):
         if hasattr(annotation, alias) and not isinstance(annotation, GenericAlias):
             return (getattr(annotation, alias),)
-    arguments = get_args(annotation)
-    return arguments or tuple(members_of_class(annotation).values())
+    return get_args(annotation) or tuple(members_of_class(annotation).values())
 
 
 def members_of_class(annotation: Any) -> Mapping[str, Any]:

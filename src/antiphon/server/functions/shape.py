@@ -298,12 +298,12 @@ def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema
     kinds = [adapt_type(annotation, place) for place, annotation in typed]
     native = [kind for kind in kinds if not isinstance(kind, Adapter)]
     try:
-        found, definitions = _make_components(native)
+        found, definitions = _make_components(native, mode)
     except Exception:
         # Name the type that has no schema.
         for place, kind in typed:
             try:
-                _make_components([] if isinstance(kind, Adapter) else [kind])
+                _make_components([] if isinstance(kind, Adapter) else [kind], mode)
             except Exception as error:
                 raise ConfigError(f"{place}: {_describe_reason(error)}") from None
         raise
@@ -375,9 +375,9 @@ def _foreign_schema(adapter: Adapter, place: str, mode: Mode) -> Schema:
         raise ConfigError(f"{place}: its type has no JSON Schema: {str(error).splitlines()[0]}") from None
 
 
-def _make_components(annotations: list[Any]) -> tuple[tuple[Schema, ...], Schema]:
+def _make_components(annotations: list[Any], mode: Mode) -> tuple[tuple[Schema, ...], Schema]:
     found = msgspec.json.schema_components(annotations, schema_hook=_any_object, ref_template="#/$defs/{name}")
-    fill_gaps(*found, annotations)
+    fill_gaps(*found, annotations, results=mode == "serialization")
     return found
 
 
