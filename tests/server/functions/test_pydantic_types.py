@@ -11,10 +11,13 @@ from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict
 import msgspec
 import pydantic
 import pytest
+from typing_extensions import TypeAliasType
 
 from antiphon.json_schema.validator import MismatchError
-from antiphon.server.functions.shape import Adapter, is_pydantic, read_field
+from antiphon.server.functions.shape import Adapter, encode_value, is_pydantic, read_field
 from antiphon.server.functions.signature import REQUIRED, Parameter
+
+JsonValue = TypeAliasType("JsonValue", "bool | int | str | list[JsonValue] | dict[str, JsonValue] | None")
 
 
 class Model(pydantic.BaseModel):
@@ -56,6 +59,9 @@ class Plain(msgspec.Struct):
         pydantic.HttpUrl,
         Annotated[int, pydantic.Field(ge=1)],
         list[Annotated[int, pydantic.Field(ge=1)]],
+        JsonValue,
+        dict[str, JsonValue],
+        TypeAliasType("Backport", list[int]),
     ],
 )
 def test_what_has_pydantic_in_it_is_pydantics(annotation):
@@ -87,6 +93,20 @@ def test_reading_takes_undecoded_json():
 def test_writing_uses_the_names_of_the_schema():
     """Aliases, that is."""
     assert Adapter(Model).encode(Model(x=1)) == b'{"x":1,"when":null,"calledBy":"a","inner":[]}'
+
+
+class OwnNames(pydantic.BaseModel, serialize_by_alias=False):
+    real: str = pydantic.Field(alias="alias")
+
+
+@pytest.mark.parametrize("annotation", [OwnNames, list[OwnNames], OwnNames | None])
+def test_a_model_that_is_not_written_by_alias_has_its_own_names(annotation):
+    """The schema of results has them too; arguments are given by alias, as pydantic reads them."""
+    adapter, value = Adapter(annotation), OwnNames(alias="a")
+    assert b'{"real":"a"}' in adapter.encode([value] if annotation == list[OwnNames] else value)
+    assert "alias" not in str(adapter.schema("serialization"))
+    assert "'required': ['alias']" in str(adapter.schema("validation"))
+    assert encode_value({"inside": value, "other": Model(x=1)}).startswith(b'{"inside":{"real":"a"},"other":{"x":1,')
 
 
 @pytest.mark.parametrize(("annotation", "text", "value"), [(int, "3", 3), (bool, "true", True), (Model, '{"x": 1}', 1)])

@@ -35,7 +35,7 @@ _PACKAGES = {"pydantic", "pydantic_core", "annotated_types"}
 class Adapter:
     """A type in pydantic's view: JSON Schema, decoding and encoding."""
 
-    __slots__ = ("_schema", "_serializer", "_validator")
+    __slots__ = ("_by_alias", "_schema", "_serializer", "_validator")
 
     def __init__(self, annotation: Any) -> None:
         from pydantic import TypeAdapter
@@ -43,6 +43,7 @@ class Adapter:
         from antiphon.server.functions.pydantic_schema import compile_schema, with_base64, with_bounds
 
         adapter: TypeAdapter[Any] = TypeAdapter(with_bounds(annotation))
+        self._by_alias = all(map(_writes_aliases, walk_types([annotation])))
         self._schema: Any = with_base64(adapter.core_schema)
         self._validator, self._serializer = adapter.validator, adapter.serializer
         if self._schema is not adapter.core_schema:
@@ -52,7 +53,8 @@ class Adapter:
         """Return the JSON Schema, with its definitions under ``$defs``."""
         from antiphon.server.functions.pydantic_schema import JsonSchemas
 
-        return JsonSchemas(ref_template="#/$defs/{model}").generate(self._schema, mode=mode)
+        by_alias = self._by_alias or mode == "validation"
+        return JsonSchemas(by_alias=by_alias, ref_template="#/$defs/{model}").generate(self._schema, mode=mode)
 
     def decode(self, raw: bytes | msgspec.Raw) -> Any:
         """Decode JSON. Raises ``MismatchError``."""
@@ -72,11 +74,16 @@ class Adapter:
 
     def encode(self, value: Any) -> bytes:
         """Encode as JSON, with the names of the schema. A value of another type is encoded as what it is."""
-        return _encode_with(self._serializer, value)
+        return _encode_with(self._serializer, value, by_alias=self._by_alias)
 
 
-def _encode_with(serializer: Any, value: Any) -> bytes:
-    raw: bytes = serializer.to_json(value, by_alias=True, warnings=False)
+def _writes_aliases(kind: Any) -> bool:
+    """Return whether results have a model's aliases, as they do unless its configuration says otherwise."""
+    return not hasattr(kind, "__pydantic_fields__") or getattr(kind, "model_config", {}).get("serialize_by_alias", True)
+
+
+def _encode_with(serializer: Any, value: Any, *, by_alias: bool) -> bytes:
+    raw: bytes = serializer.to_json(value, by_alias=by_alias, warnings=False)
     if b"NaN" in raw or b"Infinity" in raw:
         # A model may ask for these constants (``ser_json_inf_nan``), which are no JSON.
         msgspec.json.decode(raw)
@@ -94,12 +101,18 @@ def _serializer_of(kind: Any) -> Any:
 
 def is_pydantic(annotation: Any) -> bool:
     """Return whether pydantic must handle a type, because the type, a part of it or its metadata is pydantic's."""
-    if not any(package in sys.modules for package in _PACKAGES):
-        return False
+    marks = _MARKS if any(package in sys.modules for package in _PACKAGES) else ()
     return any(
-        any(hasattr(part, mark) for mark in _MARKS) or type(part).__module__.partition(".")[0] in _PACKAGES
+        any(hasattr(part, mark) for mark in marks)
+        or type(part).__module__.partition(".")[0] in _PACKAGES
+        or (type(part).__name__ == "TypeAliasType" and _is_unknown_alias(part))
         for part in walk_types([annotation])
     )
+
+
+def _is_unknown_alias(alias: Any) -> bool:
+    """Return whether msgspec cannot read an alias: it is made without the ``type`` statement, or a part of itself."""
+    return type(alias).__module__ != "typing" or any(part is alias for part in walk_types([alias.__value__]))
 
 
 def read_field(parameter: Parameter) -> Parameter:
@@ -357,7 +370,7 @@ def _encode_foreign(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(cast("os.PathLike[str]", value))
     if hasattr(value, "__pydantic_serializer__"):
-        return Raw(_encode_with(_serializer_of(value.__class__), value))
+        return Raw(_encode_with(_serializer_of(value.__class__), value, by_alias=_writes_aliases(value.__class__)))
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
     if hasattr(value, "__await__"):
