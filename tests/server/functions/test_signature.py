@@ -149,9 +149,15 @@ class Greeter:
         return name
 
 
+class Titled(Greeter):
+    __name__ = "titled"
+
+
 @pytest.mark.parametrize(
     ("function", "name", "docstring", "is_async"),
     [
+        (Titled(), "titled", "Be called.", True),
+        (functools.update_wrapper(Greeter(), Greeter().greet), "greet", "Greet.", False),
         (Greeter().greet, "greet", "Greet.", False),
         (Greeter.of_class, "of_class", None, False),
         (Greeter(), "Greeter", "Be called.", True),

@@ -109,7 +109,7 @@ def read_signature(
     place = f'{noun} "{name or own_name}" ({named.__module__}.{named.__qualname__})'
     if not callable(function) or isinstance(inner, type):
         raise ConfigError(f"{place}: {type(function).__name__} is not a function; decorate a function or bound method")
-    code = inner if hasattr(inner, "__name__") else type(inner).__call__
+    code = inner if inspect.isroutine(inner) or hasattr(inner, "__wrapped__") else type(inner).__call__
     if _is_dispatcher(inspect.unwrap(code, stop=_is_dispatcher)):
         raise ConfigError(
             f"{place} chooses its code by the type of its first argument, which has no name in JSON: "
@@ -220,8 +220,7 @@ def _list_named(function: types.FunctionType, code: types.CodeType) -> Iterable[
     given = function.__defaults__ or ()
     first = code.co_argcount - len(given)
     defaults = {**dict(zip(names[first:], given, strict=False)), **(function.__kwdefaults__ or {})}
-    written = function.__annotations__
-    return [_Named(name, written.get(name, REQUIRED), defaults.get(name, REQUIRED)) for name in names]
+    return [_Named(name, function.__annotations__.get(name, REQUIRED), defaults.get(name, REQUIRED)) for name in names]
 
 
 def _refuse_unnamed(parameter: inspect.Parameter | _Named, place: str, *, first: bool) -> None:
