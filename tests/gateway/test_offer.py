@@ -77,6 +77,21 @@ async def test_a_result_with_structured_content_alone_reaches_a_host_with_both(r
     assert (len(sent["content"]), sent["structuredContent"]) == (1, {"a": 1})
 
 
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize("given", [{}, {"content": None}])
+async def test_an_empty_result_reaches_a_host_as_an_empty_list(revision: str, given: dict[str, None]):
+    """Hosts exist that take it for no result otherwise."""
+    server = RawServer()
+    server.replies["tools/list"] = lambda _message: {**TOOLS, **MODERN}
+    server.replies["tools/call"] = lambda _message: {"resultType": "complete", **given}
+    recorder = Recorder()
+    front = Gateway({"raw": server}, None, asks="relay", names="none").server
+    async with Client(front, revision=revision, wrap=recorder) as client:
+        assert (await client.call_tool("x")).content == []
+    sent = [one.body for one in recorder.messages if one.direction == "received" and "content" in one.body]
+    assert [body["content"] for body in sent] == [[]]
+
+
 async def test_only_what_has_changed_is_fetched():
     """The rest stays as it was."""
     server = Server("one")

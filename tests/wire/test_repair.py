@@ -32,7 +32,16 @@ def test_a_block_alone_is_replaced():
 
 @pytest.mark.parametrize(
     "document",
-    [{}, [], "x", None, {"content": None}, {"content": {"type": ["x"]}}, {"content": [[ODD]]}, {"cursor": ODD}],
+    [
+        {"x": 1},
+        [],
+        "x",
+        None,
+        {"content": None, "x": 1},
+        {"content": {"type": ["x"]}},
+        {"content": [[ODD]]},
+        {"cursor": ODD},
+    ],
 )
 @pytest.mark.parametrize("kind", [CallToolResult, PaginatedParams])
 def test_the_rest_is_left_alone(document, kind):
@@ -56,6 +65,20 @@ def test_a_result_may_have_structured_content_alone(given):
     data = msgspec.json.encode({**given, "structuredContent": {"a": None}})
     result = decode_wire(data, CallToolResult)
     assert (result.text, result.structured_content) == ('{"a":null}', {"a": None})
+
+
+@pytest.mark.parametrize("given", [{}, {"content": None}, {"content": None, "isError": True, "_meta": {}}])
+def test_a_result_of_a_tool_may_be_empty(given):
+    """Servers in Go write null for an empty list, and the call was carried out."""
+    result = decode_wire(msgspec.json.encode(given), CallToolResult)
+    assert (result.content, result.structured_content, result.is_error) == ([], None, "isError" in given)
+
+
+@pytest.mark.parametrize(
+    "given", [{"task": {"taskId": "1"}}, {"toolResult": 1}, {"content": None, "inputRequests": {}}]
+)
+def test_a_result_of_another_kind_is_no_empty_result_of_a_tool(given):
+    """What it says would be lost, and a model would take it for done."""
     with pytest.raises(msgspec.ValidationError):
         decode_wire(msgspec.json.encode(given), CallToolResult)
 
@@ -81,7 +104,7 @@ def test_a_flag_that_is_null_was_left_out():
     with pytest.raises(msgspec.ValidationError, match="isError"):
         decode_wire(msgspec.json.encode({"content": [], "isError": "no"}), CallToolResult)
     with pytest.raises(msgspec.ValidationError, match="content"):
-        decode_wire(msgspec.json.encode({"content": None, "isError": None}), CallToolResult)
+        decode_wire(msgspec.json.encode({"content": None, "isError": None, "task": {}}), CallToolResult)
 
 
 def test_there_is_a_limit():

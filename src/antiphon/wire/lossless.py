@@ -95,8 +95,8 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = (), read: Any = No
 def relay_object(raw: bytes | Raw, read: Any) -> Received:
     """Return what a peer sent for another peer: without the ``_meta`` of one connection, and without invalid nulls."""
     passed = remove_nulls(passed_on(raw, read=read), read)
-    if getattr(read, "structured_content", None) is not None:
-        # A result may have structured content alone, which other peers take for no result of a tool.
+    if getattr(read, "structured_content", None) is not None or getattr(read, "content", None) == []:
+        # A tool's result may lack content, and other peers take it for none then.
         passed = Raw(encode_value({"content": read.content, **_decode_object(passed)}))
     return Received(passed, read)
 

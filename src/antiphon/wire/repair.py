@@ -52,11 +52,19 @@ def mend_document(document: Any, kind: type) -> tuple[Any, Found]:
 
 
 def _add_content(document: Any) -> None:
-    """Add structured content as text to a result that has nothing else, as servers SHOULD (2025-11-25 server/tools)."""
+    """Add structured content as text to a result that has nothing else, as servers SHOULD (2025-11-25 server/tools).
+
+    One without either is empty, as nil in Go is null; but with other members it may be a result of another kind.
+    """
     if isinstance(document, dict):
         result = cast("dict[str, Any]", document)
-        if result.get("content") is None and result.get("structuredContent") is not None:
-            result["content"] = [{"type": "text", "text": json.encode(result["structuredContent"]).decode()}]
+        structured = result.get("structuredContent")
+        if result.get("content") is None and (structured is not None or result.keys() <= _OF_TOOLS):
+            words = [] if structured is None else [{"type": "text", "text": json.encode(structured).decode()}]
+            result["content"] = words
+
+
+_OF_TOOLS = {"_meta", "content", "isError", "resultType", "structuredContent"}
 
 
 def _mend_data(plan: _Plan, data: Any, path: Path, found: Found) -> Any:
@@ -64,8 +72,7 @@ def _mend_data(plan: _Plan, data: Any, path: Path, found: Found) -> Any:
         return _mend_object(plan, cast("dict[str, Any]", data), path, found)
     if isinstance(data, list):
         if plan.items is not None:
-            inner = plan.items
-            return [_mend_data(inner, item, (*path, at), found) for at, item in enumerate(cast("list[Any]", data))]
+            return [_mend_data(plan.items, item, (*path, at), found) for at, item in enumerate(cast("list[Any]", data))]
     elif plan.whole and isinstance(data, float) and data.is_integer():
         return int(data)
     return cast("Any", data)
