@@ -76,6 +76,19 @@ async def test_a_redirect_to_another_origin_is_refused(target):
     assert "another origin" in error["message"]
 
 
+@pytest.mark.parametrize("target", ["/x", "https://127.0.0.1/mcp"])
+async def test_a_redirect_that_forgets_the_body_names_the_address_to_use(target):
+    """Proxies send 301 from http to https; whoever reads the error can then connect there."""
+
+    async def answers(request, seen):
+        return web.Response(status=301, headers={"Location": target})
+
+    async with serving(answers) as site:
+        message = (await reply_from(site.url))["error"]["message"]
+        there = site.url.replace("/mcp", "/x") if target == "/x" else target
+    assert message.endswith(f"a redirect that cannot be followed: connect to {there} if you trust it")
+
+
 @pytest.mark.parametrize(("status", "target"), [(302, "/x"), (301, "/x"), (307, ""), (308, "http://[")])
 async def test_a_redirect_that_cannot_be_followed_is_said(status, target):
     """One that forgets the body, one to nowhere."""

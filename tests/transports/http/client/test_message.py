@@ -117,6 +117,15 @@ def test_a_status_that_does_not_let_us_in_says_more_than_its_body(status):
     assert "Traceback" not in error["message"]
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_refusal_says_when_the_server_takes_the_request_again(status):
+    """A program reads it from the data, a person from the message."""
+    refused = RefusedRequest(where="x", status=status, reason="No", said="slow", error=None, retry_after="30")
+    error = json.loads(refused.reply(7))["error"]
+    assert error["message"] == f"x answered HTTP {status} No: slow (Retry-After: 30)"
+    assert error["data"] == {"httpStatus": status, "retryAfter": "30"}
+
+
 def test_a_session_that_is_gone_outweighs_the_body():
     """It can be opened anew."""
     error = json.loads(refusal(404, ERROR).reply(7, gone=True))["error"]

@@ -161,6 +161,22 @@ async def test_a_refusal_with_a_json_rpc_error_is_that_error():
     assert reply == {"jsonrpc": "2.0", "id": 7, "error": {"code": -32022, "message": "no"}}
 
 
+DATE = "Sun, 29 Nov 2026 21:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("status", "when", "shown"), [(429, "30", "30"), (503, DATE, DATE), (500, "a" * 900, "a" * 200)]
+)
+async def test_a_refusal_says_when_the_server_takes_the_request_again(status, when, shown):
+    """Whatever the server writes there, it is a short text."""
+
+    async def answers(request, seen):
+        return web.Response(status=status, headers={"Retry-After": when})
+
+    reply, _ = await one_reply(answers)
+    assert reply["error"]["data"] == {"httpStatus": status, "retryAfter": shown}
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 429, 500, 503])
 async def test_a_refusal_without_one_says_status_address_and_first_line(status):
     """Nothing of credentials, query or the rest of the body is in it."""

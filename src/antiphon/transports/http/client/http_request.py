@@ -364,9 +364,10 @@ def _find_redirect(response: aiohttp.ClientResponse, source: URL, *, safe: bool)
         target = source
     # 301 to 303 turn a POST into a GET in half of the world's software.
     if target == source or not (safe or response.status in (307, 308)):
+        instead = "" if target == source else f": connect to {show_address(target)} if you trust it"
         raise error_replies.HttpFailure(
             error_replies.UNUSABLE,
-            f"{show_address(source)} answered HTTP {response.status}, a redirect that cannot be followed",
+            f"{show_address(source)} answered HTTP {response.status}, a redirect that cannot be followed{instead}",
         )
     if not same_origin(target, source):
         raise error_replies.HttpFailure(

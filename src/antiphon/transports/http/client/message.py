@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
@@ -159,10 +160,8 @@ def fits_no_request(data: bytes, is_open: Callable[[RequestId], bool]) -> bool:
 
 def find_agreed_version(data: bytes) -> str | None:
     """Return the revision that a reply to ``initialize`` chooses, or ``None``."""
-    try:
+    with suppress(*_UNREADABLE):
         return read_mended(_decode_initialized, data).result.protocol_version
-    except _UNREADABLE:
-        return None
 
 
 def is_json(data: bytes) -> bool:
@@ -176,10 +175,8 @@ def is_json(data: bytes) -> bool:
 
 def error_of(data: bytes) -> ErrorObject | None:
     """Return the JSON-RPC error in the body of a refusal, or ``None`` if it has none."""
-    try:
+    with suppress(*_UNREADABLE):
         return read_mended(_decode_failed, data).error
-    except _UNREADABLE:
-        return None
 
 
 class RefusedRequest(Struct, frozen=True, kw_only=True):
@@ -194,6 +191,8 @@ class RefusedRequest(Struct, frozen=True, kw_only=True):
     """The JSON-RPC error in the body, if there is one."""
     not_accepted: bool = False
     """Whether the server says that no handler saw the request."""
+    retry_after: str = ""
+    """When the server takes it again: seconds, or a date."""
 
     @property
     def code(self) -> int | None:
@@ -221,6 +220,9 @@ class RefusedRequest(Struct, frozen=True, kw_only=True):
         )
         if self.error is not None and isinstance(self.error.data, dict):
             made.data = cast("dict[str, Any]", self.error.data) | made.data  # requiredScopes, for one
+        if self.retry_after:
+            made.message += f" (Retry-After: {self.retry_after})"
+            made.data["retryAfter"] = self.retry_after
         return made
 
     def reply(self, id: RequestId, *, gone: bool = False) -> bytes:
@@ -240,4 +242,5 @@ async def read_refusal(web: Web, response: ClientResponse) -> RefusedRequest:
         said=said,
         error=error_of(body),
         not_accepted=response.status == 503 and NOT_ACCEPTED.decode() in response.headers,
+        retry_after=make_printable(response.headers.get("Retry-After", "")),
     )
