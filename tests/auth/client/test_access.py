@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from aiohttp import web
 
 from antiphon import Client
 from antiphon.auth.client.access import SignedIn, access_to
@@ -95,3 +96,13 @@ async def test_an_authorization_server_that_refuses_the_resource_is_not_told_it(
         requests = [*person.asked, *resource.authority.seen("/token")]
     assert {each.get("grant_type") for each in requests} == {None, "authorization_code", "refresh_token"}
     assert [each for each in requests if "resource" in each] == []
+
+
+async def test_a_registration_may_have_members_that_are_empty():
+    """Servers in Go write so what nobody has set; it says no more than a member that is left out."""
+    empty = {"client_id": "me", "client_secret": "", "token_endpoint_auth_method": "", "grant_types": None}
+    async with protected() as resource:
+        resource.authority.answers["/register"] = lambda what, request: web.json_response(empty, status=201)
+        async with Client(resource.url, auth=OAuth(open_page=Person())) as client:
+            assert (await client.call_tool("echo", {})).text == "done"
+    assert [what["client_id"] for what in resource.authority.seen("/token")] == ["me"]

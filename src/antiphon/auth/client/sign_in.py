@@ -239,7 +239,7 @@ async def register_client(
 def _read_registration(answer: Answer, issuer: str, redirect_uri: str | None) -> Registered:
     said = answer.json()
     client_id, secret, method = (
-        said.get(name) for name in ("client_id", "client_secret", "token_endpoint_auth_method")
+        said.get(name) or None for name in ("client_id", "client_secret", "token_endpoint_auth_method")
     )
     if not isinstance(client_id, str) or not 0 < len(client_id) <= 2048 or not client_id.isprintable():
         raise Unauthorized(f"signing in failed: {issuer} registered a client without a client_id that can be used")
