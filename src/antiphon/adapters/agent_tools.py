@@ -188,8 +188,7 @@ class AgentTools:
         if isinstance(tools, str | PathLike):
             tools = self._gateway(Path(tools), held)
         if isinstance(tools, Gateway):
-            relayed = None if host is None else host.elicit
-            return [Client(tools.server, sampling=host, elicitation=relayed)]
+            return [Client(tools.server, sampling=host, elicitation=None if host is None else host.elicit)]
         return [tools] if isinstance(tools, Client) else tools
 
     def _gateway(self, path: Path, held: AsyncExitStack) -> Gateway:

@@ -136,8 +136,7 @@ def _choose_provider(
         return Models(ModelCatalogue((model_of(provider, model, environ),), complete=complete_model), environ)
     if model is not None:
         # Only the model that was named, without its fallback.
-        chosen = msgspec.structs.replace(config.catalogue().get(model), fallback=None)
-        return Models(ModelCatalogue((chosen,)), environ)
+        return Models(ModelCatalogue((msgspec.structs.replace(config.catalogue().get(model), fallback=None),)), environ)
     return None
 
 

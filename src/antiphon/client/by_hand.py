@@ -76,8 +76,7 @@ class Rounds(Struct, eq=False):
             meta: further members of the request's ``_meta``.
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
-        time = TimeLeft(self._timeout(timeout))
-        return await self._tool_calls.call(Calls.start, params, time, progress, meta)
+        return await self._tool_calls.call(Calls.start, params, TimeLeft(self._timeout(timeout)), progress, meta)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | UnsetType | None = UNSET

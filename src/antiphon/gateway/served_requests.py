@@ -371,8 +371,7 @@ async def _get_task(group: PrincipalGroup, request: ServerRequest) -> GetTaskRes
     owned = _find_own_task(group, request)
     if not owned.server:
         return group.tasks.look_waiting(owned.id, request.params.task_id)
-    result = await _of_task(group, request)
-    return request.pass_on(group.tasks.convert_state(result, request.params.task_id))
+    return request.pass_on(group.tasks.convert_state(await _of_task(group, request), request.params.task_id))
 
 
 async def _update_task(group: PrincipalGroup, request: ServerRequest) -> EmptyResult:

@@ -452,8 +452,7 @@ def _describe_user(record: Record) -> dict[str, str | None]:
 
 
 def _list_members(record: Record) -> dict[str, Any]:
-    members = msgspec.to_builtins(record)
-    return {name: value for name, value in members.items() if name != "at" and value is not None}
+    return {name: value for name, value in msgspec.to_builtins(record).items() if name != "at" and value is not None}
 
 
 def _list_attributes(values: Mapping[str, object]) -> list[dict[str, Any]]:

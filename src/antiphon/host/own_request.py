@@ -105,8 +105,7 @@ def make_request(messages: Messages, members: OwnMembers | RunMembers) -> sampli
         sampling.SamplingMessage(role="user", content=TextContent(text=each)) if isinstance(each, str) else each
         for each in several
     ]
-    usual = sampling.CreateMessageRequestParams(messages=said, max_tokens=MAX_TOKENS)
-    return msgspec.structs.replace(usual, **members)
+    return msgspec.structs.replace(sampling.CreateMessageRequestParams(messages=said, max_tokens=MAX_TOKENS), **members)
 
 
 def make_person_origin() -> Origin:

@@ -95,8 +95,7 @@ async def read_json(http: Http) -> Body:
         raise Failure(400, "invalid_request", "The body is not JSON.") from None
     if not isinstance(body, dict):
         raise Failure(400, "invalid_request", "The body must be an object.")
-    path = http.path.encode("utf-8", "surrogateescape")
-    return Body(cast("dict[str, Any]", body), await _digest_body(path, raw))
+    return Body(cast("dict[str, Any]", body), await _digest_body(http.path.encode("utf-8", "surrogateescape"), raw))
 
 
 async def _find_problem(raw: bytes) -> bytes:

@@ -79,8 +79,7 @@ class ClientSession(PeerSession):
 
     def probe(self, wanted: Revision = LATEST) -> Outgoing:
         """Ask what the server is, as a modern client; the reply is for ``discovered`` or ``is_modern_error``."""
-        meta = self._meta_for(wanted)
-        return self._open(METHODS["server/discover"], b'{"_meta":%b}' % encode_value(meta), None)
+        return self._open(METHODS["server/discover"], b'{"_meta":%b}' % encode_value(self._meta_for(wanted)), None)
 
     def handle_discovery(self, result: lifecycle.DiscoverResult, allowed: tuple[Revision, ...]) -> Revision | None:
         """Handle the answer to the probe; return the modern revision, or ``None`` if a handshake is needed."""

@@ -78,8 +78,7 @@ class ToolIndex:
             return []
         # Quoted, so that no word is read as an operator; a word also matches longer words that begin with it.
         wanted = " OR ".join(f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in words)
-        found = self._database.execute(_FOUND, (wanted, limit))
-        return [self._tools[rowid - 1] for (rowid,) in found]
+        return [self._tools[rowid - 1] for (rowid,) in self._database.execute(_FOUND, (wanted, limit))]
 
 
 def _index_tool(tool: Tool, server: str) -> tuple[str, ...]:

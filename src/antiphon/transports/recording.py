@@ -71,8 +71,7 @@ class RecordingChannel:
 
     def _make_message(self, direction: Direction, data: bytes) -> Message:
         try:
-            envelope = decode_envelope(data)
-            return self._understand_frames(direction, envelope)
+            return self._understand_frames(direction, decode_envelope(data))
         except (PeerError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return Message(direction=direction, kind="unreadable", body=data.decode(errors="replace"))
 

@@ -122,8 +122,7 @@ async def server_names(site: Site, identities: Iterable[str] = ()) -> dict[str, 
     identities = list(identities)
     if identities:
         await site.gather()
-    known = site.config.server_names if site.config else {}
-    return await names(site.store, site.queue, known, identities)
+    return await names(site.store, site.queue, site.config.server_names if site.config else {}, identities)
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True):

@@ -241,8 +241,7 @@ class Site:
 
     def refuse_input(self, request: Request, refused: InvalidInput) -> Response:
         """Say what of the input does not fit, and what would."""
-        values = refused.values_in(self.texts(request))
-        return self.problem(request, 422, refused.key, detail=refused.detail, **values)
+        return self.problem(request, 422, refused.key, detail=refused.detail, **refused.values_in(self.texts(request)))
 
     def done(self, request: Request, key: str, *, then: str = "/", **more: str | float) -> Response:
         """Report that an action is done: as JSON for the page's script, else by a redirect to ``then``."""

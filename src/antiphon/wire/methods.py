@@ -97,8 +97,7 @@ def _define_request(
     name: str, params: type[Wire], result: type[Wire], *, by: Direction = "client", **more: Any
 ) -> MethodSpec:
     """Make the row of a request; ``more``: members of the row."""
-    is_ask = by == "server"
-    return MethodSpec(name=name, kind="request", direction=by, params=params, result=result, ask=is_ask, **more)
+    return MethodSpec(name=name, kind="request", direction=by, params=params, result=result, ask=by == "server", **more)
 
 
 def _define_notice(

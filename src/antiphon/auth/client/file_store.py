@@ -146,8 +146,7 @@ class FileLogins:
             read = msgspec.json.decode(data, type=_Sealed)
             key = self._key_for(in_keyring=read.key == _IN_KEYRING, make=False)
             nonce, sealed = base64.b64decode(read.nonce), base64.b64decode(read.sealed)
-            plain = AESGCM(key).decrypt(nonce, sealed, _encode_header(read.key))
-            return msgspec.json.decode(plain, type=Document)
+            return msgspec.json.decode(AESGCM(key).decrypt(nonce, sealed, _encode_header(read.key)), type=Document)
         except (msgspec.DecodeError, ValueError, InvalidTag, UnicodeDecodeError):
             raise ConfigError(
                 f"{self.path}: is damaged, or encrypted with another key: delete it and sign in again "

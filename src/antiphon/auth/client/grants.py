@@ -106,8 +106,7 @@ class JwtBearer:
 
     async def obtain(self, wanted: Wanted) -> TokenAnswer:
         """See ``Grant.obtain``; a refusal is final."""
-        assertion = await self._assertion(wanted.endpoint.server.issuer)
-        return await _present_assertion(wanted, assertion)
+        return await _present_assertion(wanted, await self._assertion(wanted.endpoint.server.issuer))
 
 
 class WorkloadIdentity(JwtBearer):

@@ -141,8 +141,7 @@ def refusal_of(answer: Answer, issuer: str) -> Refused:
     error = answer.json().get("error")
     code = error if isinstance(error, str) and _WORD.fullmatch(error) else ""
     said = code or f"HTTP {answer.status}"
-    shown = f"signing in failed: {make_printable(issuer)} refused with {said}"
-    return Refused(shown, error=code, status=answer.status)
+    return Refused(f"signing in failed: {make_printable(issuer)} refused with {said}", error=code, status=answer.status)
 
 
 def _read_token(answer: Answer, *, wants_dpop: bool) -> TokenAnswer:

@@ -196,8 +196,7 @@ def read_keys(document: bytes) -> tuple[PublicKey, ...]:
         raise IssuerUnavailable("a list of keys cannot be read") from None
     if len(listed) > MAX_KEYS:
         raise IssuerUnavailable(f"a list of keys has more than {MAX_KEYS}")
-    read = [PublicKey.read(words) for words in listed]
-    return tuple(key for key in read if key is not None)
+    return tuple(key for key in [PublicKey.read(words) for words in listed] if key is not None)
 
 
 async def metadata_of(issuer: Issuer, fetch: Fetch) -> issuers.Metadata:

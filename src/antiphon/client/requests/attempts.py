@@ -174,8 +174,7 @@ def lift_error(method: str, error: PeerError) -> PeerError:
         return error
     # 2026-07-28 server/resources: not found is -32602 with the URI; before, it had a code of its own. Servers mix
     # the two up, so both are understood in every revision.
-    sent = ErrorObject(code=error.code, message=error.message, data=error.data)
-    return from_wire(LATEST.lift_error(sent))
+    return from_wire(LATEST.lift_error(ErrorObject(code=error.code, message=error.message, data=error.data)))
 
 
 def read_legacy(raw: Raw, method: str, result: type[R]) -> R:

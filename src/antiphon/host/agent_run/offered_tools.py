@@ -160,8 +160,7 @@ def describe_failure(error: AntiphonError) -> CallToolResult:
         raise error
     note = refusal_of(error, "note")
     said = error.message if isinstance(error, PeerError) else str(error)
-    text = f"{said}: {note}" if note else said
-    return fail_tool(text)
+    return fail_tool(f"{said}: {note}" if note else said)
 
 
 def refusal_of(error: AntiphonError, member: str = "reason") -> str | None:

@@ -159,8 +159,7 @@ class AskGate:
 
 def _list_counted_limits(limits: Limits) -> tuple[float, ...]:
     """Return the limits of what is counted, so that all are compared at once."""
-    given = (getattr(limits, name) for name in _COUNTED)
-    return tuple(math.inf if most is None else most for most in given)
+    return tuple(math.inf if most is None else most for most in (getattr(limits, name) for name in _COUNTED))
 
 
 def _find_chain(origin: Origin) -> str:

@@ -402,8 +402,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     def owned(self, profile: Profile) -> dict[str, tuple[str, ...]]:
         """Return the globs over URIs that a server owns, by server."""
-        both = (*self.servers.items(), *profile.servers.items())
-        return {name: served.owns for name, served in both if served.owns}
+        return {name: served.owns for name, served in (*self.servers.items(), *profile.servers.items()) if served.owns}
 
     def renamed(self, profile: Profile) -> dict[str, dict[str, str]]:
         """Return the names given by hand, by server and its own names; a profile's replace general ones."""

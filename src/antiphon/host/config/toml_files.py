@@ -80,8 +80,7 @@ def _read_document(path: Path) -> ConfigDocument:
         data = read_file(path, MAX_CONFIG + 1)
     said = parse_document(decode_text(data, path, MAX_CONFIG), str(path))
     # If the folder depended on where a program is started, another server could be taken for this one.
-    folder = path.absolute().parent
-    return msgspec.structs.replace(said, servers=tuple(entry.within(folder) for entry in said.servers))
+    return msgspec.structs.replace(said, servers=tuple(entry.within(path.absolute().parent) for entry in said.servers))
 
 
 def _combine_documents(

@@ -342,8 +342,7 @@ class Case:
     @property
     def expires_in(self) -> float | None:
         """Seconds for which a person can be waited for: the shorter of our timeout and the server's."""
-        known = (self.desk.review_timeout, self.waited_for)
-        return min((each for each in known if each is not None), default=None)
+        return min((each for each in (self.desk.review_timeout, self.waited_for) if each is not None), default=None)
 
     @property
     def waited_for(self) -> float | None:

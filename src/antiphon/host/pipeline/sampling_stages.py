@@ -345,8 +345,7 @@ async def _answer_admitted(
         )
     if isinstance(outcome, CreateMessageResult):
         return outcome
-    result = await _generate_answer(case, outcome)
-    return await _response_reviewed(case, outcome.params, result, entered)
+    return await _response_reviewed(case, outcome.params, await _generate_answer(case, outcome), entered)
 
 
 async def _answer_own_request(

@@ -42,8 +42,7 @@ def add_grant(connection: Connection, row: GrantRow) -> None:
 def in_force(connection: Connection, now: float, identity: str | None = None) -> list[GrantRow]:
     """Return the grants in force, of one server or of all."""
     bounds = {"now": now, "most": MAX_LISTED, **({} if identity is None else {"server": identity})}
-    found = connection.execute(_ALL if identity is None else _OF, bounds)
-    return [GrantRow(**dict(row)) for row in found.mappings()]
+    return [GrantRow(**dict(row)) for row in connection.execute(_ALL if identity is None else _OF, bounds).mappings()]
 
 
 def use_grant(connection: Connection, id: str, now: float) -> bool:

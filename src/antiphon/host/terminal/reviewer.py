@@ -92,8 +92,7 @@ class TerminalReviewer:
 
     async def review(self, item: review.ReviewItem) -> review.Decision:
         """Show a request, or an answer if ``item.result`` is set; wait for the decision, or raise ``NoReviewer``."""
-        kind = "request" if item.result is None else "response"
-        return _get_decision(await self._talk(item, kind))
+        return _get_decision(await self._talk(item, "request" if item.result is None else "response"))
 
     async def confirm(self, item: review.ToolItem) -> review.Decision:
         """Show the call of a tool; wait for the decision, or raise ``NoReviewer``."""

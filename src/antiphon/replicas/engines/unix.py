@@ -125,8 +125,7 @@ class MemoryCluster(ClusterMember):
             shared.event_bytes -= len(oldest) + _OVERHEAD
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
-        kept = self._reach().events.get(stream, OrderedDict())
-        return [(each, data) for each, data in kept.items() if each > number]
+        return [(each, data) for each, data in self._reach().events.get(stream, OrderedDict()).items() if each > number]
 
     async def forget(self, stream: str) -> None:
         for data in self._reach().events.pop(stream, OrderedDict()).values():

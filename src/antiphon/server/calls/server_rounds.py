@@ -400,8 +400,7 @@ class ServerRounds:
 
     def seal(self, call: RoundCall) -> str:
         """Return the sealed state that the client must send back."""
-        state = self._state_of(call, self._options.parked_for)
-        return self._seal.seal(state, call.bound_to)
+        return self._seal.seal(self._state_of(call, self._options.parked_for), call.bound_to)
 
     def seal_with_journal(
         self, call: JournalledCall, asked: int, open_asks: tuple[request_state.OpenAsk, ...]

@@ -249,8 +249,7 @@ def _check_texts(found: Any, completer: _Completer) -> list[str]:
         return []
     if isinstance(found, str) or not isinstance(found, Iterable):
         raise ResultInvalid(f"{completer.place} returned {type(found).__name__}: return a list of the values that fit")
-    items = cast("Iterable[Any]", found)
-    return [str(item.value if isinstance(item, Enum) else item) for item in items]
+    return [str(item.value if isinstance(item, Enum) else item) for item in cast("Iterable[Any]", found)]
 
 
 def _make_result(values: list[str]) -> completion.CompleteResult:

@@ -383,8 +383,7 @@ def _choose_output(
 ) -> tuple[Any, SchemaValidator | None, dict[str, Any] | None]:
     """Choose between the author's output schema and the return annotation's."""
     if schema is not None:
-        validator = SchemaValidator(schema, place=f"{signature.place}: output schema")
-        return None, validator, dict(schema)
+        return None, SchemaValidator(schema, place=f"{signature.place}: output schema"), dict(schema)
     shape = output_shape(signature.returns, signature.place, structured=structured)
     if shape is None and signature.returns in (bytes, memoryview):
         raise ConfigError(f"{signature.place}: returns bytes: say what they are, by ImageContent or EmbeddedResource")

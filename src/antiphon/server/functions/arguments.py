@@ -281,8 +281,7 @@ def text_choices(schema: shape.Schema) -> dict[str, tuple[str, ...]]:
 def takes_list(schema: shape.Schema, name: str) -> bool:
     """Return whether a list can be a value of a property."""
     limits = {"type", "anyOf", "$ref", "enum", "const"}
-    nodes = _list_alternatives(schema, name)
-    return any("array" in node.get("type", ()) or limits.isdisjoint(node) for node in nodes)
+    return any("array" in node.get("type", ()) or limits.isdisjoint(node) for node in _list_alternatives(schema, name))
 
 
 def _list_alternatives(schema: shape.Schema, name: str) -> list[shape.Schema]:

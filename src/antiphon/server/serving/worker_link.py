@@ -201,8 +201,7 @@ def take_inherited_ends() -> Ends | None:
     if said is None:
         return None
     try:
-        ends = [_open_socket(int(number)) for number in said.split(",")]
-        return Ends(*ends)
+        return Ends(*[_open_socket(int(number)) for number in said.split(",")])
     except (ValueError, OSError, TypeError):
         raise ConfigError(f"{VARIABLE} is set by the server that starts workers; do not set it yourself") from None
 

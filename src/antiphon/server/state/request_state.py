@@ -218,8 +218,7 @@ def compute_binding(
     text = arguments or b"{}"
     try:
         if len(text) <= _PIECE or memoryview(text)[0] != _BRACE:
-            whole = _json([principal, method, name, _meaning(text), server, code])
-            return blake2b(whole, digest_size=32).digest()
+            return blake2b(_json([principal, method, name, _meaning(text), server, code]), digest_size=32).digest()
         # The same text, of which no more than one member is in memory at once.
         digest = blake2b(_json([principal, method, name])[:-1] + b",", digest_size=32)
         members, mark = msgspec.json.decode(text, type=dict[str, Raw]), b"{"

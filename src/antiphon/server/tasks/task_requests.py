@@ -82,8 +82,7 @@ class TaskRequests:
             return None
         if request.revision.modern:
             check_declared(request.capabilities)
-        text = f"{handled.name} needs a client that offers the extension {wire.TASKS}"
-        return fail_tool(text)
+        return fail_tool(f"{handled.name} needs a client that offers the extension {wire.TASKS}")
 
     async def _begin_or_serve(
         self, request: Request, peer: Peer, handled: Handled, serve: Callable[[], Any]

@@ -209,8 +209,7 @@ async def deny(
     if respond is not None:
         if reason or reach != "once":
             raise ConfigError("--respond answers one call: leave --reason and --reach out")
-        answered = partial(decide.answer_of, words=[respond])
-        return await _decide_questions(ids, answered, "answered", told, verb="answer")
+        return await _decide_questions(ids, partial(decide.answer_of, words=[respond]), "answered", told, verb="answer")
     word = "denied" if reach == "once" else f"denied (--reach {reach})"
     return await _decide_questions(ids, partial(decide.make_denial, reason=reason, reach=reach, tell=tell), word, told)
 

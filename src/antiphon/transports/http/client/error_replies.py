@@ -129,8 +129,7 @@ class HttpFailure(Exception):
     @classmethod
     def session_gone(cls, where: str) -> HttpFailure:
         """Report that the server has ended the session, so that the request was not sent."""
-        message = f"{where} no longer knows the session: nothing was sent"
-        return cls(404, message, **{_STATUS: 404, _GONE: True})
+        return cls(404, f"{where} no longer knows the session: nothing was sent", **{_STATUS: 404, _GONE: True})
 
     @classmethod
     def of_status(
@@ -225,8 +224,7 @@ def first_line(body: bytes, content_type: str) -> str:
 
 def make_printable(text: str) -> str:
     """Return the part of a server's text that can be shown: its first line, short, without control characters."""
-    line = text.strip().split("\n", 1)[0]
-    return "".join(each for each in line if each.isprintable())[:_MAX_SHOWN]
+    return "".join(each for each in text.strip().split("\n", 1)[0] if each.isprintable())[:_MAX_SHOWN]
 
 
 def _get_member(error: PeerError, name: str) -> object:

@@ -256,8 +256,7 @@ def schedule_expiry(caller: Caller | None, expire: Callable[[], object]) -> asyn
     """Schedule ``expire`` for when the token expires, which ends what it opened; ``None`` if the expiry is unknown."""
     if caller is None or caller.expires is None:
         return None
-    left = min(max(0.0, caller.expires - time.time()), _LONGEST)
-    return asyncio.get_running_loop().call_later(left, expire)
+    return asyncio.get_running_loop().call_later(min(max(0.0, caller.expires - time.time()), _LONGEST), expire)
 
 
 _HEADERS = frozenset({b"accept", b"authorization", b"content-type", b"dpop", b"last-event-id"})
