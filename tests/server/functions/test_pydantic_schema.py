@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import datetime as dt
+import enum
 from dataclasses import dataclass
 from typing import Annotated, NotRequired
 
@@ -195,6 +196,22 @@ def test_times_that_are_written_have_a_format_only_if_every_value_fits_it(annota
     assert jsonschema_rs.validator_for(schema, validate_formats=True).is_valid(written)
     assert str(schema).count("'format'") == count
     assert str(adapter.schema("validation")).count("'format'") == (3 if "Stamped" in str(annotation) else 1)
+
+
+def test_an_alias_in_an_enum_adds_no_value():
+    """Pydantic repeats the value, and validators refuse a schema whose choices are not unique."""
+
+    class Colour(enum.Enum):
+        RED = "red"
+        ROUGE = RED
+        POINT = (1, 2)
+
+    class Painted(pydantic.BaseModel):
+        colour: Colour
+
+    schema = Adapter(Painted).schema("validation")
+    assert schema["$defs"]["Colour"]["enum"] == ["red", [1, 2]]
+    assert Adapter(Painted).decode(b'{"colour": "red"}').colour is Colour.ROUGE
 
 
 def test_words_and_further_members_of_meta_are_published():

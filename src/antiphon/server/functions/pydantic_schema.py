@@ -158,8 +158,7 @@ def compile_schema(schema: Any) -> tuple[SchemaValidator, SchemaSerializer]:
         def make(_: type) -> Any:
             return model.__new__(model)
 
-        members = {"__new__": make, "model": model, "models": models}
-        return {**inner, "cls": _StandIn(model.__name__, (), members)}
+        return {**inner, "cls": _StandIn(model.__name__, (), {"__new__": make, "model": model, "models": models})}
 
     own = _change_nodes(schema, change)
     return SchemaValidator(own), SchemaSerializer(own)
@@ -186,6 +185,10 @@ class JsonSchemas(GenerateJsonSchema):
         if is_loose and self.mode == "serialization" and written.get("format") in schema_gaps.LOOSE_FORMATS:
             return {key: value for key, value in written.items() if key != "format"}
         return written
+
+    def enum_schema(self, schema: Any) -> dict[str, Any]:
+        """Generate the schema of an enum, in which no alias of a member repeats its value."""
+        return super().enum_schema(cast("Any", {**schema, "members": list(dict.fromkeys(schema["members"]))}))
 
     def default_schema(self, schema: Any) -> dict[str, Any]:
         """Generate the schema of a value with a default."""
