@@ -119,8 +119,7 @@ def _of_msgspec(text: str) -> SchemaMismatch:
     place = path.removeprefix("key` in `").removesuffix("`").removeprefix("$").removeprefix(".")
     member = re.fullmatch(r"Object (missing required|contains unknown) field `(.*)`", problem, re.DOTALL)
     if member is not None:
-        whole = f"{place}.{member[2]}" if place else member[2]
-        return SchemaMismatch(_shorten_text(whole), "", _KINDS[member[1]])
+        return SchemaMismatch(_shorten_text(f"{place}.{member[2]}" if place else member[2]), "", _KINDS[member[1]])
     problem = re.sub(
         r"`([^`]*)`", lambda found: " or ".join(_JSON_NAMES.get(one, one) for one in found[1].split(" | ")), problem
     )

@@ -58,8 +58,7 @@ class Subscriptions:
     def uris(self) -> set[str]:
         """The resources with at least one subscriber."""
         streams = (wanted.resource_subscriptions or () for _, wanted in self._listening.values())
-        outer = (each.uris for each in self.outer)
-        return {uri for uris in (*self._peers.values(), *streams, *outer) for uri in uris}
+        return {uri for uris in (*self._peers.values(), *streams, *(each.uris for each in self.outer)) for uri in uris}
 
     def ended(self) -> None:
         """Note that a client of this server, or of one it is mounted on, has ended a subscription, or left."""

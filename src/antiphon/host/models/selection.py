@@ -265,8 +265,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def why_none(self) -> str:
         """Say why the models cannot answer, for five of them at most."""
-        first = [f"{each.name}: {each.obstacles[0].detail}" for each in self.candidates if each.obstacles]
-        return "; ".join(first[:5])
+        return "; ".join([f"{each.name}: {each.obstacles[0].detail}" for each in self.candidates if each.obstacles][:5])
 
 
 def read_selection(kept: object) -> Selection | None:

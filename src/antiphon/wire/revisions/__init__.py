@@ -66,8 +66,7 @@ def _list_legacy() -> tuple[Revision, ...]:
     files = (v2025_11_25, v2025_06_18, v2025_03_26, v2024_11_05)
     differences = [file.DIFFERENCE for file in files]
     oldest = len(files) - 1
-    newest_first = [Revision(file.NAME, oldest - at, *differences[: at + 1]) for at, file in enumerate(files)]
-    return tuple(reversed(newest_first))
+    return tuple(reversed([Revision(file.NAME, oldest - at, *differences[: at + 1]) for at, file in enumerate(files)]))
 
 
 LEGACY: tuple[Revision, ...] = _list_legacy()

@@ -202,8 +202,7 @@ def _describe_candidate(candidate: Candidate, selection: Selection) -> str:
 
 
 def _join_text(blocks: Iterable[object]) -> str:
-    kinds = (block.text if isinstance(block, TextContent) else f"({type(block).__name__})" for block in blocks)
-    return " ".join(kinds)
+    return " ".join(block.text if isinstance(block, TextContent) else f"({type(block).__name__})" for block in blocks)
 
 
 _LEAST = 4
