@@ -27,7 +27,6 @@ class ResourceMetadata(Struct, frozen=True, kw_only=True):
     resource: Text
     authorization_servers: Annotated[list[Text], Meta(max_length=64)] = []
     scopes_supported: Names | None = None
-    resource_name: Text | None = None
     dpop_bound_access_tokens_required: bool = False
 
 
@@ -42,10 +41,8 @@ class ServerMetadata(Struct, frozen=True, kw_only=True):
     revocation_endpoint: Text | None = None
     end_session_endpoint: Text | None = None
     scopes_supported: Names | None = None
-    grant_types_supported: Names | None = None
     code_challenge_methods_supported: Names | None = None
     token_endpoint_auth_methods_supported: Names | None = None
-    token_endpoint_auth_signing_alg_values_supported: Names | None = None
     dpop_signing_alg_values_supported: Names | None = None
     client_id_metadata_document_supported: bool = False
     authorization_response_iss_parameter_supported: bool = False

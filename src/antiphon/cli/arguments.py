@@ -139,7 +139,7 @@ def _list_types(wanted: Schema, root: Schema, depth: int = 0) -> set[str]:
         found = {"string" if isinstance(value, str) else "json" for value in cast("list[Any]", wanted["enum"])}
     for word in ("anyOf", "oneOf"):
         options = wanted.get(word)
-        for option in cast("list[Any]", options) if isinstance(options, list) and depth < 4 else ():
+        for option in cast("list[Any]", options)[:16] if isinstance(options, list) and depth < 4 else ():
             found |= _list_types(resolve_schema(option, root), root, depth + 1)
     return {kind for kind in found if kind in _READERS}
 

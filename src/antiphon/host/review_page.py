@@ -83,10 +83,8 @@ class PageReviewer:
         self._serving: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[None] | None = None
 
-    @property
-    def available(self) -> bool:
-        """Always true: somebody may come before the question expires."""
-        return True
+    available = True
+    """Somebody may come before the question expires."""
 
     @property
     def where(self) -> str:

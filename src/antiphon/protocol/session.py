@@ -382,7 +382,7 @@ class PeerSession:
 
     def deprecation(self, spec: MethodSpec, revision: Revision) -> str | None:
         """Return a warning about a method that the revision deprecates: a sentence the first time, then ``None``."""
-        if not spec.is_deprecated(revision.name) or spec.name in self._said:
+        if spec.deprecated_since is None or revision.name < spec.deprecated_since or spec.name in self._said:
             return None
         self._said[spec.name] = None
         return (

@@ -65,7 +65,8 @@ def _reporting(act: Act) -> Act:
         except Mismatch as mismatch:
             return _report_mismatch(site, request, mismatch)
         except decisions.InvalidInput as refused:
-            return site.refuse_input(request, refused)
+            words = refused.values_in(site.texts(request))
+            return site.problem(request, 422, refused.key, detail=refused.detail, **words)
 
     return carry_out
 

@@ -29,7 +29,7 @@ from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.own_request import Asker, Offer, OwnAnswer
 from antiphon.host.pipeline.growth import Watching
 from antiphon.host.review import summary
-from antiphon.host.review.decisions import InvalidInput, describe_rule
+from antiphon.host.review.decisions import describe_rule
 from antiphon.host.review.definitions import Digests, Servers
 from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.history import Bound, find_tightest_budget
@@ -238,10 +238,6 @@ class Site:
         came = urlsplit(request.headers.get("referer", ""))
         back = f"{came.path or '/'}{Sifting.of(dict(parse_qsl(came.query))).query}"
         return self.html(request, "failure.html", status=status, problem=f"{text} {detail}".strip(), back=back)
-
-    def refuse_input(self, request: Request, refused: InvalidInput) -> Response:
-        """Say what of the input does not fit, and what would."""
-        return self.problem(request, 422, refused.key, detail=refused.detail, **refused.values_in(self.texts(request)))
 
     def done(self, request: Request, key: str, *, then: str = "/", **more: str | float) -> Response:
         """Report that an action is done: as JSON for the page's script, else by a redirect to ``then``."""

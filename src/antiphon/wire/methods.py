@@ -84,10 +84,6 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
             return False
         return side == "server" or self.client_until is None or revision <= self.client_until
 
-    def is_deprecated(self, revision: str) -> bool:
-        """Return whether a revision deprecates it."""
-        return self.deprecated_since is not None and revision >= self.deprecated_since
-
     def needed(self, revision: str) -> str | None:
         """Return the capability that the receiver must have declared in this revision, as a dotted path, if any."""
         return self.needs if revision >= self.needs_since else None

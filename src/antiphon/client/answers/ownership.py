@@ -69,7 +69,7 @@ class OpenCall(msgspec.Struct, eq=False):
         if isinstance(arguments, msgspec.Raw):
             try:
                 arguments = msgspec.json.decode(arguments or b"{}")
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise InvalidParams(f"arguments: {error}") from None
         # A server refuses anything but an object; whoever is asked about the call sees the params.
         arguments = cast("dict[str, Any] | None", arguments if isinstance(arguments, dict) else None)

@@ -77,10 +77,7 @@ def family_of(name: str) -> Family | None:
 
 
 def complete_model(model: Model) -> Model:
-    """Fill in what is publicly known about a model where the user has set nothing; the rest stays unknown.
-
-    The first price takes 0.1 s to look up, which loads all prices.
-    """
+    """Fill in what is publicly known about a model where the user has set nothing; the rest stays unknown."""
     model = _add_family(model)
     if model.price is not None and model.context is not None:
         return model

@@ -298,10 +298,8 @@ class Queue:
         if close is not None:
             await close()
 
-    @property
-    def available(self) -> bool:
-        """Always true: somebody may come before the question expires."""
-        return True
+    available = True
+    """Somebody may come before the question expires."""
 
     @property
     def where(self) -> str:
