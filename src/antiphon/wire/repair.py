@@ -54,12 +54,12 @@ def mend_document(document: Any, kind: type) -> tuple[Any, Found]:
 def _add_content(document: Any) -> None:
     """Add structured content as text to a result that has nothing else, as servers SHOULD (2025-11-25 server/tools).
 
-    One without either is empty, as nil in Go is null; but with other members it may be a result of another kind.
+    Null is an empty list where nothing else is there, as nil is in Go; but with other members it may be another kind.
     """
     if isinstance(document, dict):
         result = cast("dict[str, Any]", document)
         structured = result.get("structuredContent")
-        if result.get("content") is None and (structured is not None or result.keys() <= _OF_TOOLS):
+        if result.get("content") is None and (structured is not None or {"content"} <= result.keys() <= _OF_TOOLS):
             words = [] if structured is None else [{"type": "text", "text": json.encode(structured).decode()}]
             result["content"] = words
 
