@@ -469,9 +469,10 @@ def test_a_description_that_is_folded_is_opened_before_anything_passes(start: Sp
 
 def test_the_terminal_speaks_the_language_of_its_locale(start: Spawn, monkeypatch):
     """Keys and what is asked, by the shared words."""
-    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
-    # Where the machine lacks this locale, Python would read the names of its own folders as ASCII.
-    monkeypatch.setenv("PYTHONUTF8", "1")
+    # Of messages alone: where the machine lacks this locale, Python would read the names of its own folders as ASCII.
+    monkeypatch.delenv("LC_ALL", raising=False)
+    monkeypatch.setenv("LC_CTYPE", "C.UTF-8")
+    monkeypatch.setenv("LC_MESSAGES", "zh_CN.UTF-8")
     child = start(ask())
     child.expect("决定> ")
     assert "服务器想使用您的模型" in child.before
