@@ -63,10 +63,9 @@ class Revision:
 
 
 def _list_legacy() -> tuple[Revision, ...]:
-    files = (v2025_11_25, v2025_06_18, v2025_03_26, v2024_11_05)
-    differences = [file.DIFFERENCE for file in files]
-    oldest = len(files) - 1
-    return tuple(reversed([Revision(file.NAME, oldest - at, *differences[: at + 1]) for at, file in enumerate(files)]))
+    files = (v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25)
+    newest_first = [file.DIFFERENCE for file in reversed(files)]
+    return tuple(Revision(file.NAME, at, *newest_first[: len(files) - at]) for at, file in enumerate(files))
 
 
 LEGACY: tuple[Revision, ...] = _list_legacy()
