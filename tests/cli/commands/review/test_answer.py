@@ -70,18 +70,18 @@ async def test_what_passes_is_shown_at_a_terminal_before_it_does(desk: Waiting, 
 
 async def test_a_long_request_is_folded_until_it_is_wanted_whole(desk: Waiting):
     """What is cut says so, its key shows all, and nothing is approved before."""
-    asked = await desk.ask(request("\n".join(f"line {n}" for n in range(100))))
+    asked = await desk.ask(request("\n".join(f"sentence {n}" for n in range(100))))
     id = (await desk.pending()).id
 
     def walk() -> int | None:
         child = at_terminal("review", "approve", id, "--store", desk.place)
         child.expect_exact("decision> ")
-        assert "line 99" not in child.before
+        assert "sentence 99" not in child.before
         child.sendline("a")
         child.expect_exact("still folded: f shows all of it, then decide")
         child.expect_exact("decision> ")
         child.sendline("f")
-        child.expect_exact("line 99")
+        child.expect_exact("sentence 99")
         child.sendline("a")
         return ended(child)
 
