@@ -104,7 +104,7 @@ async def test_fields_that_were_not_seen_are_named_before_a_form_is_sent(chromiu
             await seen.page.click("text=Take all suggestions")
             assert "characters unseen" in await seen.page.inner_text(UNSEEN)
             await scroll_to_the_end(seen.page)
-            await seen.page.wait_for_function(f"document.querySelector('{UNSEEN}').textContent === ''")
+            await seen.page.wait_for_function(f"() => document.querySelector('{UNSEEN}').textContent === ''")
             await seen.key("a")
             assert len((await task).content) == 100
 

@@ -33,7 +33,7 @@ async def test_single_letters_are_switched_off(chromium: Browser):
             assert await seen.page.locator("#detail kbd:visible").count() == 0
             for key in ("a", "d", "h", "b"):
                 await seen.key(key)
-                await seen.page.wait_for_function("new Promise(done => setTimeout(() => done(true), 150))")
+                await seen.page.evaluate("new Promise(done => setTimeout(done, 150))")
             assert seen.page.url.endswith(question.id)
             assert not task.done()
             await seen.page.click(".more > summary")
@@ -76,7 +76,7 @@ async def test_a_word_that_is_typed_outside_a_field_does_nothing(chromium: Brows
             await seen.open(question.id)
             # At once: on a busy machine the letters of a driver are as far apart as those of a person who means each.
             await seen.page.evaluate(QUICKLY, word)
-            await seen.page.wait_for_function("new Promise(done => setTimeout(() => done(true), 200))")
+            await seen.page.evaluate("new Promise(done => setTimeout(done, 200))")
             assert seen.page.url.endswith(question.id)
             assert not await seen.page.is_visible("#sure")
             assert not task.done()

@@ -85,7 +85,7 @@ async def test_what_weighs_is_never_cut_off_the_button(chromium: Browser, width:
             for id, named in ((question.id, "$"), (purge, "可能" if locale == "zh-CN" else "may destroy")):
                 await seen.page.goto(f"{page.running.origin}/review/{id}")
                 await seen.page.wait_for_selector(ARMED)
-                await seen.page.wait_for_function("document.querySelector('#detail [data-unseen]').textContent")
+                await seen.page.wait_for_function("() => document.querySelector('#detail [data-unseen]').textContent")
                 assert named in await seen.page.inner_text("#detail .approve")
                 assert await find_cut(seen) == []
                 over = await seen.page.eval_on_selector(".decide .bar", "bar => bar.scrollWidth - bar.clientWidth")

@@ -124,7 +124,7 @@ async def test_a_person_signs_in_with_a_password(chromium: Browser, look: Look, 
     """By keyboard, and the form has no fault, also after a wrong password; then the page is that person's."""
     (tmp_path / "people.toml").write_text(PEOPLE)
     async with team(passwords=str(tmp_path / "people.toml")) as made, look.visit(chromium, made) as seen:
-        assert await faults(seen.page, "document.fonts.status === 'loaded'") == []
+        assert await faults(seen.page, "() => document.fonts.status === 'loaded'") == []
         for password in ("wrong", SECRET):
             await seen.page.fill("#name", "ann")
             await seen.page.fill("#password", password)
@@ -132,7 +132,7 @@ async def test_a_person_signs_in_with_a_password(chromium: Browser, look: Look, 
             if password == "wrong":
                 await seen.page.wait_for_selector("[role=alert]")
                 assert await seen.page.evaluate("document.activeElement.id") == "password"
-                assert await faults(seen.page, "document.fonts.status === 'loaded'") == []
+                assert await faults(seen.page, "() => document.fonts.status === 'loaded'") == []
         await seen.page.wait_for_selector("body[data-ready]")
         await seen.page.click("nav a[href='/settings']")
         await seen.page.wait_for_selector("text=Ann Lee")

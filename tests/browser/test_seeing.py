@@ -47,7 +47,7 @@ async def test_pictures_are_seen_and_sounds_are_heard(chromium: Browser):
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
             await seen.page.locator(".turn img").scroll_into_view_if_needed()
-            await seen.page.wait_for_function("document.querySelector('.turn img').naturalWidth === 240")
+            await seen.page.wait_for_function("() => document.querySelector('.turn img').naturalWidth === 240")
             seconds = await seen.page.eval_on_selector(
                 ".turn audio",
                 """audio => new Promise(done => {

@@ -69,7 +69,7 @@ async def test_the_button_names_number_cost_models_and_unseen_text(chromium: Bro
             shown = float(said.partition("at most $")[2].split()[0])
             assert 0 <= shown - sum(costs[:2]) / DOLLAR < 0.00001
             await seen.page.locator("input[name=id]").nth(2).check()
-            await seen.page.wait_for_function(f"document.querySelector('{BUTTON}').innerText.includes('unseen')")
+            await seen.page.wait_for_function(f"() => document.querySelector('{BUTTON}').innerText.includes('unseen')")
             assert "Approve 3" in await seen.page.inner_text(BUTTON)
 
 

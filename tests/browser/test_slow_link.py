@@ -134,7 +134,7 @@ async def test_the_fonts_come_after_the_first_request(chromium: Browser):
     async with desk() as page, visit(chromium, page) as seen:
         await page.asked()
         await seen.page.wait_for_selector(ARMED)
-        await seen.page.wait_for_function("document.fonts.check('13px Inter') && [...document.fonts].length > 1")
+        await seen.page.wait_for_function("() => document.fonts.check('13px Inter') && [...document.fonts].length > 1")
         sheets = "[...document.styleSheets].map(each => each.href?.split('/').pop() ?? 'in the page')"
         assert await seen.page.evaluate(sheets) == ["in the page", "rest.css", "fonts.css"]
 

@@ -8,7 +8,7 @@ from playwright.async_api import Browser
 from antiphon.host import MemoryStore
 from antiphon.wire.elicitation import ElicitRequestParams
 from tests.browser.test_shown import elicited, shown
-from tests.browser.visits import WIDE, visit
+from tests.browser.visits import WIDE, Visit, visit
 from tests.host.asks import says
 from tests.web.pages import desk
 
@@ -18,6 +18,16 @@ HIDDEN = "Describe\u202e a sweater\n\tin wool"
 SEEN = "Describe\u27e6U+202E\u27e7 a sweater\n    in wool"
 CLIPBOARD = "navigator.clipboard.readText()"
 REFUSED = "() => { navigator.clipboard.writeText = () => Promise.reject(new Error('not allowed')); }"
+
+COPIED = """async ([wanted, whole]) => {
+    const is = (text) => whole ? text === wanted : text.includes(wanted);
+    while (!is(await navigator.clipboard.readText())) await new Promise((done) => setTimeout(done, 50));
+}"""
+
+
+async def copied(seen: Visit, text: str, *, whole: bool = True) -> None:
+    """Wait until a text, or one with it in it, is what was copied last."""
+    await seen.page.evaluate(COPIED, [text, whole])
 
 
 async def test_each_text_is_copied_as_it_is_shown(chromium: Browser):
@@ -30,11 +40,11 @@ async def test_each_text_is_copied_as_it_is_shown(chromium: Browser):
         assert await seen.page.evaluate(CLIPBOARD) == "Be brief"
         await seen.page.focus(".turn button.copy")
         await seen.key("Enter")
-        await seen.page.wait_for_function(f"text => {CLIPBOARD}.then(copied => copied === text)", arg=SEEN)
+        await copied(seen, SEEN)
         assert await seen.page.evaluate("document.activeElement.className") == "copy"
         await seen.page.click(".raw summary")
         await seen.page.click(".raw button.copy")
-        await seen.page.wait_for_function(f"() => {CLIPBOARD}.then(copied => copied.includes('maxTokens'))")
+        await copied(seen, "maxTokens", whole=False)
 
 
 async def test_where_copying_is_not_allowed_the_text_is_selected(chromium: Browser):
@@ -77,7 +87,7 @@ async def test_an_answer_and_the_address_of_its_record_are_copied(chromium: Brow
         await seen.said("Copied.")
         assert await seen.page.evaluate(CLIPBOARD) == "ok"
         await seen.page.click("button[aria-label='Copy: Address']")
-        await seen.page.wait_for_function(f"() => {CLIPBOARD}.then(copied => copied === location.href)")
+        await copied(seen, seen.page.url)
 
 
 async def test_a_very_long_text_is_read_to_its_end_where_it_stands(chromium: Browser):
@@ -93,5 +103,5 @@ async def test_a_very_long_text_is_read_to_its_end_where_it_stands(chromium: Bro
             before = await seen.page.evaluate(length)
             await seen.key("Enter")
             await seen.page.wait_for_function(f"before => {length} > before", arg=before)
-            await seen.page.wait_for_function("document.activeElement.matches('.turn [data-rest], .turn pre')")
+            await seen.page.wait_for_function("() => document.activeElement.matches('.turn [data-rest], .turn pre')")
         assert await seen.page.text_content(".turn pre") == text

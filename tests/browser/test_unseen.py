@@ -23,7 +23,7 @@ async def test_characters_that_were_not_loaded_are_named(chromium: Browser):
         missing = f"{len(text) - 50_000:,}"
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
-            await seen.page.wait_for_function(f"document.querySelector('{NOTE}').textContent.includes('unseen')")
+            await seen.page.wait_for_function(f"() => document.querySelector('{NOTE}').textContent.includes('unseen')")
             left = int((await seen.page.inner_text(NOTE)).split()[0].replace(",", ""))
             assert left > len(text) - 50_000
             await seen.page.click(".turn [data-rest]")
@@ -38,7 +38,7 @@ async def test_characters_that_were_not_loaded_are_named(chromium: Browser):
                     }
                 }"""
             )
-            await seen.page.wait_for_function(f"document.querySelector('{NOTE}').textContent === ''")
+            await seen.page.wait_for_function(f"() => document.querySelector('{NOTE}').textContent === ''")
         context = await chromium.new_context(java_script_enabled=False, viewport=WIDE, locale="en-GB")
         tab = await context.new_page()
         await tab.goto(page.running.address())
@@ -65,7 +65,7 @@ async def test_text_below_the_edge_is_named_until_it_was_seen(chromium: Browser)
                     }""",
                     at,
                 )
-            await seen.page.wait_for_function(f"document.querySelector('{NOTE}').textContent === ''")
+            await seen.page.wait_for_function(f"() => document.querySelector('{NOTE}').textContent === ''")
 
 
 async def test_a_part_that_is_folded_is_named_until_it_is_opened(chromium: Browser):
