@@ -25,7 +25,7 @@ from antiphon.host import Store, open_store
 from antiphon.host.review.definitions import ShownServer
 from antiphon.host.store.base import Change, ReviewRow
 from antiphon.host.store.chain import Record, Step
-from antiphon.web import RunningPage, running_page
+from antiphon.web.page_server import RunningPage, running_page
 
 RECORDS = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
 TURNS = 10

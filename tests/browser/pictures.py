@@ -30,7 +30,7 @@ from antiphon.host.review.definitions import ShownServer, ShownTool, keep_defini
 from antiphon.host.review.question import Question
 from antiphon.host.store.base import Change, Hold, Settlement
 from antiphon.host.store.chain import Record, Step
-from antiphon.web import RunningPage, running_page
+from antiphon.web.page_server import RunningPage, running_page
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ImageContent, TextContent
 from antiphon.wire.elicitation import ElicitRequestParams

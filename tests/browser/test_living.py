@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Route
 
 from antiphon.host import Approve, MemoryStore, Queue, ReviewItem, open_store
-from antiphon.web import running_page
+from antiphon.web.page_server import running_page
 from tests.browser.screen import Watch
 from tests.browser.visits import ARMED, WIDE, fetched, visit
 from tests.host.asks import CHOICES, origin, request

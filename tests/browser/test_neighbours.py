@@ -11,9 +11,8 @@ import pytest
 from playwright.async_api import Browser, Error
 
 from antiphon.host import Approve, Queue, ReviewItem, open_store
-from antiphon.web import running_page
 from antiphon.web.page_guards import COOKIE
-from antiphon.web.page_server import leading_to
+from antiphon.web.page_server import leading_to, running_page
 from tests.browser.screen import FLAGS, browser
 from tests.browser.visits import ARMED, WIDE, visit
 from tests.host.asks import CHOICES, origin, request

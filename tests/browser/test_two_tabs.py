@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Request, expect
 from antiphon.errors import Rejected
 from antiphon.host import Queue, open_store
 from antiphon.host.review.review import Approve, Deny
-from antiphon.web import running_page
+from antiphon.web.page_server import running_page
 from antiphon.wire.elicitation import ElicitRequestParams
 from tests.browser.test_living import item
 from tests.browser.test_overtaken import Held

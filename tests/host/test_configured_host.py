@@ -14,10 +14,10 @@ from antiphon.host.configured_host import ConfiguredHost, queue_in
 from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.models.selection import USUAL
 from antiphon.host.review.notify import NoticeTarget
-from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import MemoryStore
 from antiphon.host.store.sql_store import SqlStore
 from antiphon.host.terminal import TerminalReviewer
+from antiphon.web.page_reviewer import PageReviewer, ask_on_page
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import ModelHint, ModelPreferences
 from antiphon.wire.tools import CallToolRequestParams
@@ -262,7 +262,7 @@ def test_a_person_is_asked_at_the_terminal():
 
 async def test_a_page_is_closed_with_the_host():
     """It is opened only when there is a question."""
-    async with open_host(reviewer="page", environ=NOTHING) as host:
+    async with open_host(reviewer=ask_on_page, environ=NOTHING) as host:
         assert isinstance(host.reviewer, PageReviewer)
 
 

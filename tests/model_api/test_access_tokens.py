@@ -123,13 +123,14 @@ async def test_connections_that_come_together_are_looked_for_together(monkeypatc
 PROGRAM = """
 import asyncio, ctypes, sys
 from antiphon.host import Host
+from antiphon.model_api import serve_model_api
 from tests.host.asks import origin
 
 def dumpable():
     return ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) if sys.platform == "linux" else None
 
 async def main():
-    host = Host("echo", reviewer=None, model_api=True)
+    host = Host("echo", reviewer=None, model_api=serve_model_api)
     before = dumpable()
     equipment = await host.equip(origin)
     print(before, dumpable())

@@ -17,7 +17,7 @@ from antiphon import Client, Server
 from antiphon.host import Host, Scripted
 from antiphon.host.budget import Budget, Cap
 from antiphon.host.checks.policy_rules import Policy
-from antiphon.model_api.endpoint import ModelEndpoint
+from antiphon.model_api.endpoint import ModelEndpoint, serve_model_api
 from antiphon.wire.content import ImageContent, TextContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageResult
 from tests.host.asks import Person, approve, write
@@ -236,7 +236,7 @@ async def test_started_server_has_a_token_for_a_key_and_loses_it_with_its_end(tm
         "    return dict(os.environ)\n"
         "server.run()\n"
     )
-    host = Host("echo", review="never", model_api=True)
+    host = Host("echo", review="never", model_api=serve_model_api)
     entry = {"command": sys.executable, "args": [str(program)], "env": {"OPENAI_API_KEY": "sk-real", "NO_PROXY": "x.y"}}
     async with Client(entry, sampling=host, inherit_env=True) as client:
         told = (await client.call_tool("environment", {})).structured_content
@@ -270,7 +270,7 @@ async def test_memory_server_gets_no_equipment():
         """Greet."""
         return "hello"
 
-    host = Host("echo", review="never", model_api=True)
+    host = Host("echo", review="never", model_api=serve_model_api)
     async with Client(server, sampling=host) as client:
         assert (await client.call_tool("hello", {})).content[0].text == "hello"
     assert isinstance(host._model_api, ModelEndpoint)

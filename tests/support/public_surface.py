@@ -33,6 +33,8 @@ PLACES = (
     "antiphon.gateway",
     "antiphon.testing",
     "antiphon.middleware",
+    "antiphon.web",
+    "antiphon.model_api",
     "antiphon.adapters.pydantic_ai",
 )
 """The modules that users import from; docs/reference/api.md lists what is in them."""

@@ -16,7 +16,7 @@ from antiphon.host.review.definitions import Servers
 from antiphon.host.review.question import Question
 from antiphon.host.review.shown import collect_shown
 from antiphon.host.store.base import Store
-from antiphon.web import RunningPage, running_page
+from antiphon.web.page_server import RunningPage, running_page
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from tests.host.asks import origin, request

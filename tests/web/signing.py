@@ -19,7 +19,7 @@ from antiphon.host import Host, MemoryStore, Queue, Scripted
 from antiphon.host.checks.policy_rules import Policy, Rule
 from antiphon.host.config.settings import Config, Reviewing, SignIn
 from antiphon.host.review.question import Question
-from antiphon.web import RunningPage, running_page
+from antiphon.web.page_server import RunningPage, running_page
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import origin

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from antiphon.host import Scripted, digest
+import pytest
+
+from antiphon.host import Host, Scripted, digest
 from antiphon.host.store.ask_rows import Sought
+from antiphon.web import ask_on_page, page_reviewer
 from antiphon.wire.tools import Tool
-from tests.host.asks import request
+from tests.host.asks import origin, request
 from tests.web.pages import Desk, desk
 
 
@@ -171,10 +176,18 @@ async def test_tools_can_be_left_out():
         assert [tool.name for tool in provider.requests[1].tools] == ["order"]
 
 
-async def test_the_page_of_a_host_asks_that_host():
-    """``Host(web=True)`` answers by itself, within its own limits and budgets."""
-    from antiphon.host import Host
+async def test_the_page_of_a_host_asks_that_host(monkeypatch: pytest.MonkeyPatch):
+    """A host with a page answers by itself, within its own limits and budgets."""
+    opened: asyncio.Future[tuple[object, object]] = asyncio.get_running_loop().create_future()
 
-    host = Host(Scripted(["ok"]), web=True)
-    assert host._page is not None
-    assert host._page.asker is host
+    @asynccontextmanager
+    async def opener(store: object, *, asker: object, **more: object) -> AsyncIterator[None]:
+        opened.set_result((store, asker))
+        yield
+
+    monkeypatch.setattr(page_reviewer, "load_opener", lambda: opener)
+    host = Host(Scripted(["ok"]), reviewer=ask_on_page)
+    asked = asyncio.create_task(host(request(), origin()))
+    assert await opened == (host.store, host)
+    asked.cancel()
+    await host.aclose()

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from antiphon.host import MemoryStore
-from antiphon.web import running_page
 from antiphon.web.page_guards import COOKIE
+from antiphon.web.page_server import running_page
 from tests.web.pages import desk, visitor
 
 

@@ -18,8 +18,7 @@ from antiphon.errors import ConfigError
 from antiphon.host import MemoryStore
 from antiphon.host.config.settings import Config, Reviewing
 from antiphon.transports.http.server.connections import BoundedConnection
-from antiphon.web import running_page, serve_page
-from antiphon.web.page_server import serve_and_open_page
+from antiphon.web.page_server import running_page, serve_and_open_page
 from tests.web.pages import desk, visitor
 
 
@@ -80,20 +79,6 @@ async def test_open_streams_end_with_the_page():
         async for _ in lines:
             pass
         assert stream.is_stream_consumed
-
-
-async def test_it_is_served_until_it_is_cancelled():
-    """And says its address before that."""
-    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(
-        serve_page(MemoryStore(), started=lambda running: started.set_result(running.address()))
-    )
-    address = await started
-    async with visitor() as client:
-        assert (await client.get(address)).status_code == 303
-    serving.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await serving
 
 
 async def test_a_permission_can_be_undone_for_as_long_as_is_configured():

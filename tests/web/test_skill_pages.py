@@ -13,7 +13,7 @@ from antiphon import Client, Server
 from antiphon.gateway import Gateway
 from antiphon.host import Host, MemoryStore, Policy, Rule, Scripted
 from antiphon.host.pipeline.tool_consent import MAX_TEXT
-from antiphon.host.review_page import PageReviewer
+from antiphon.web.page_reviewer import PageReviewer
 from antiphon.wire.skills import Skill
 from tests.client.test_remote_skill import BODY, FRONT, URI, describe, entry_of
 from tests.gateway.test_skills_behind import Sent

@@ -18,7 +18,8 @@ from antiphon.errors import ConfigError, Rejected
 from antiphon.host.budget import format_dollars
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.config import Config, load_config
-from antiphon.host.configured_host import ConfiguredHost, page_over, queue_in
+from antiphon.host.configured_host import ConfiguredHost, queue_in
+from antiphon.host.host import Host, ModelApi, ReviewerMaker
 from antiphon.host.model_catalogue import ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.host.models.selection import complete_model, model_of
@@ -76,13 +77,14 @@ def choose_host(
     """
     if answers.yes and answers.deny:
         raise ConfigError("--yes and --deny contradict each other")
+    endpoint = _load_model_api() if model_api else None
     if answers.deny:
         if config is not None:
             # Checks that a file which was named exists and can be read.
             read_configuration(config, environ)
         # Nothing will be asked of this host, whatever is configured.
         return ConfiguredHost(
-            Config(), environ, provider=make_named_provider("echo"), review="refuse", model_api=model_api
+            Config(), environ, provider=make_named_provider("echo"), review="refuse", model_api=endpoint
         )
     configured = read_configuration(config, environ)
     completes = _choose_provider(configured, answers.provider, answers.model, environ)
@@ -97,17 +99,28 @@ def choose_host(
         review="never" if answers.yes else None,
         store=kept,
         closes_store=True,
-        model_api=model_api,
+        model_api=endpoint,
     )
 
 
-def _choose_reviewer(store: Store | None, kept: Store, review: ReviewAt | None, config: Config) -> Reviewer:
+def _load_model_api() -> Callable[[Host], ModelApi]:
+    # Imported here, as other commands need none of it.
+    from antiphon.model_api.endpoint import serve_model_api
+
+    return serve_model_api
+
+
+def _choose_reviewer(
+    store: Store | None, kept: Store, review: ReviewAt | None, config: Config
+) -> Reviewer | ReviewerMaker:
     """Choose the reviewer: the queue in the store if that is requested, or if nobody is at this terminal.
 
     ``store``: the store that was named, if any. ``kept``: the store that is used.
     """
     if review == "page":
-        return page_over(kept, config)
+        from antiphon.web.page_reviewer import ask_on_page
+
+        return ask_on_page
     # Imported here, so that commands that ask nobody do not load it.
     from antiphon.host.terminal import TerminalReviewer
 

@@ -32,9 +32,8 @@ from antiphon.gateway.terms import Answered, ElicitsIn, RunOptions, terms_of
 from antiphon.gateway.upstream import Upstream
 from antiphon.host.audit import Audit
 from antiphon.host.config.settings import QUICK_CANCEL
-from antiphon.host.host import Host
+from antiphon.host.host import Host, ShowingReviewer
 from antiphon.host.review.definitions import ShownServer, ShownTool
-from antiphon.host.review_page import PageReviewer
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.app import Server
@@ -64,7 +63,7 @@ class ShownServers:
         self._store = MemoryStore() if host is None else host.store
         self._exposure = exposure
         self._groups = groups
-        if host is not None and isinstance(host.reviewer, PageReviewer):
+        if host is not None and isinstance(host.reviewer, ShowingReviewer):
             host.reviewer.servers = self
 
     async def recall(self) -> None:

@@ -34,7 +34,7 @@ from antiphon.host.checks.redact import Redaction as Redaction
 from antiphon.host.checks.result_rules import ResultRule as ResultRule
 from antiphon.host.checks.risk import Place as Place, Risk as Risk
 from antiphon.host.configured_host import ConfiguredHost as ConfiguredHost, open_host as open_host
-from antiphon.host.host import Host as Host
+from antiphon.host.host import Host as Host, ModelApi as ModelApi
 from antiphon.host.model_catalogue import ModelPrice as ModelPrice, PriceStep as PriceStep
 from antiphon.host.models.selection import Chosen as Chosen
 from antiphon.host.own_request import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,7 @@ from antiphon.host.checks.ask_limits import AskGate
 from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.config import load_config
 from antiphon.host.config.settings import Config, ServerEntry, ServerSettings
-from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host, with_review
+from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host, ModelApi, ReviewerMaker, with_review
 from antiphon.host.models.models import Models, RetryPatience
 from antiphon.host.models.selection import make_chooser
 from antiphon.host.pipeline.case import Desk
@@ -29,7 +29,6 @@ from antiphon.host.review.notify import Notices, PageLinks, ServiceNotices
 from antiphon.host.review.push import DeviceNotices
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Reviewer
-from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import Store, open_store
 from antiphon.machine.public_names import describe_install
 
@@ -47,11 +46,11 @@ class ConfiguredHost(Host):
         environ: Mapping[str, str],
         *,
         provider: Provider | None = None,
-        reviewer: Reviewer | Literal["terminal"] | None = "terminal",
+        reviewer: Reviewer | ReviewerMaker | Literal["terminal"] | None = "terminal",
         review: Literal["never", "refuse"] | None = None,
         store: Store | None = None,
         closes_store: bool = False,
-        model_api: bool = False,
+        model_api: Callable[[Host], ModelApi] | None = None,
     ) -> None:
         """Combine the parts.
 
@@ -87,8 +86,6 @@ class ConfiguredHost(Host):
         )
         self._desk = self._made(settings, AskGate(settings.limits()))
         self.policy = self._desk.policy
-        if isinstance(self.reviewer, PageReviewer):
-            self.reviewer.asker = self
         self._desks: dict[str, Desk] = {}
         self._alike: dict[str, Desk] = {}
         """For servers that share a coarser identity with a configured one: its denials and limits apply to them as
@@ -109,7 +106,7 @@ class ConfiguredHost(Host):
         await super().aclose()
         if isinstance(self.provider, Models):
             await self.provider.aclose()
-        if isinstance(self.reviewer, PageReviewer | Queue):
+        if isinstance(self.reviewer, Queue):
             await self.reviewer.aclose()
         if self._closes_store:
             await self.store.aclose()
@@ -147,7 +144,7 @@ class ConfiguredHost(Host):
 def open_host(
     file: str | Path | None = None,
     *,
-    reviewer: Reviewer | Literal["terminal", "queue", "page"] | None = "terminal",
+    reviewer: Reviewer | ReviewerMaker | Literal["terminal", "queue"] | None = "terminal",
     environ: Mapping[str, str] | None = None,
 ) -> ConfiguredHost:
     """Make the host that is configured: its models, policy, limits, budgets and store.
@@ -159,8 +156,9 @@ def open_host(
             folder are read; if there is none, the model is that of an API key in the environment, and without one
             requests are refused. If a budget is named and no store, the store is the usual file, so that a budget lasts
             over restarts.
-        reviewer: who decides what the policy leaves open: ``"terminal"``; ``"page"``, a review page in the browser;
-            ``"queue"``, whoever runs ``antiphon review`` on the same store; a ``Reviewer``; or ``None``, which refuses.
+        reviewer: who decides what the policy leaves open: ``"terminal"``; ``"queue"``, whoever runs ``antiphon review``
+            on the same store; a ``Reviewer``; ``antiphon.web.ask_on_page``, which asks in the browser, or another
+            function that makes a reviewer for the host; or ``None``, which refuses.
         environ: environment variables, where API keys are looked up; by default those of the process.
 
     Raises:
@@ -185,15 +183,13 @@ def _make_reviewer(name: str, store: Store, config: Config) -> Reviewer | Litera
             return "terminal"
         case "queue":
             return queue_in(store, config)
-        case "page":
-            return page_over(store, config)
         case _:
-            raise ConfigError(f'reviewer is "terminal", "page", "queue", a Reviewer or None, not {name!r}')
+            raise ConfigError(f'reviewer is "terminal", "queue", a Reviewer, its maker or None, not {name!r}')
 
 
-def page_over(store: Store, config: Config) -> PageReviewer:
-    """Make the review page over a store, which opens with the first question."""
-    return PageReviewer(store, config=config, notify=make_notices(store, config))
+def config_of(host: Host) -> Config | None:
+    """Return what a host was made from; ``None`` if it was made without a configuration."""
+    return vars(host).get("_config")
 
 
 def queue_in(store: Store, config: Config) -> Queue:

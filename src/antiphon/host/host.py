@@ -1,16 +1,15 @@
 """``Host``: an answerer with a policy, a review and a provider. Pass it as ``Client(sampling=host)``.
 
-Owns the choice of parts and their defaults; ``pipeline.sampling_stages`` handles a request. The model API is found by
-the name of its module when a host offers it, as ``review_page`` finds the page, so that other hosts load none of it.
+Owns the choice of parts and their defaults; ``pipeline.sampling_stages`` handles a request. The review page and the
+model API stand above this layer: whoever makes a host hands them in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Literal, Protocol, Self, Unpack, cast
+from typing import Literal, Protocol, Self, Unpack, cast, runtime_checkable
 
 import msgspec
 
@@ -31,8 +30,9 @@ from antiphon.host.pipeline.case import SESSION, Desk
 from antiphon.host.pipeline.stages import AnyParams, R, pass_result
 from antiphon.host.providers import Provider, make_named_provider
 from antiphon.host.providers.base import Completion
+from antiphon.host.review.definitions import Servers
 from antiphon.host.review.given_grants import Grants
-from antiphon.host.review.review import MAX_UNDO, Informed, Reviewer
+from antiphon.host.review.review import Informed, Reviewer, check_undo
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability
@@ -40,9 +40,6 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import ChangedCall, Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
-
-if TYPE_CHECKING:
-    from antiphon.host.review_page import PageReviewer
 
 REVIEW_TIMEOUT = 600.0
 """Ten minutes: servers keep the state of an input round (``requestState``) this long by default."""
@@ -75,7 +72,7 @@ class Host:
         provider: str | Provider = "echo",
         *,
         policy: Policy | None = None,
-        reviewer: Reviewer | Literal["terminal"] | None = "terminal",
+        reviewer: Reviewer | ReviewerMaker | Literal["terminal"] | None = "terminal",
         review: Literal["ask", "never"] = "ask",
         review_response: Literal["never", "flagged", "always"] = "never",
         review_timeout: float | None = REVIEW_TIMEOUT,
@@ -86,9 +83,8 @@ class Host:
         redaction: Redaction | None = None,
         choose: Choose | None = None,
         keep_content: bool = False,
-        web: bool = False,
         undo: float | None = None,
-        model_api: bool = False,
+        model_api: Callable[[Host], ModelApi] | None = None,
         edit_note: str = consent.EDIT_NOTE,
     ) -> None:
         """Choose the parts.
@@ -96,7 +92,8 @@ class Host:
         Args:
             provider: ``"echo"``, ``"manual"`` (a person answers), or a ``Provider``.
             policy: rules that allow, ask or deny; by default everything is asked.
-            reviewer: asks the person; ``None`` if nobody can be asked. By default the terminal.
+            reviewer: asks the person; ``None`` if nobody can be asked. By default the terminal;
+                ``antiphon.web.ask_on_page`` asks in the browser. A function is called with the host, and makes one.
             review: ``"never"`` allows what the policy would ask about; use it for servers that are your own.
             review_response: ``"always"`` also shows each answer before it goes to the server, ``"flagged"`` those with
                 a warning.
@@ -108,29 +105,26 @@ class Host:
             redaction: patterns of secrets, and what happens when one is found.
             choose: picks the model and its price. By default a provider with several models (``Models``) does it.
             keep_content: also keep requests and answers in the audit, readable by anyone who can read the store.
-            web: ask in the browser instead: a review page is served on this machine from the first question on, and its
-                address is printed to standard error and opened. ``aclose`` ends it. Needs ``antiphon[host]``.
-            undo: seconds, 0 to 60, in which a permission given at the terminal or on that page can be taken back
-                before it takes effect; 5 by default, at most a quarter of the time left. Other reviewers have their
-                own; what a script decides takes effect at once.
-            model_api: also serve servers that call a vendor's API themselves: a child process gets the address of an
-                endpoint on this machine and a token instead of the vendor's key, and each of its calls is an ask of
-                this host. ``aclose`` ends the endpoint.
+            undo: seconds, 0 to 60, in which a permission given at the terminal can be taken back before it takes
+                effect; 5 by default, at most a quarter of the time left. Other reviewers have their own; what a script
+                decides takes effect at once.
+            model_api: also serve servers that call a vendor's API themselves, by
+                ``antiphon.model_api.serve_model_api``: a child process gets the address of an endpoint on this machine
+                and a token instead of the vendor's key, and each of its calls is an ask of this host, whose ``aclose``
+                ends the endpoint.
             edit_note: what a model is told, in the result of a tool, about a call that a person changed; ``{names}``
                 stands for the changed arguments, an empty text tells nothing.
 
         Raises:
-            ConfigError: a part has another type; there is no such provider, reviewer or review mode; two reviewers are
-                given; or ``undo`` is given without terminal and page, or out of bounds.
+            ConfigError: a part has another type; there is no such provider, reviewer or review mode; or
+                ``undo`` is given without the terminal, or out of bounds.
         """
         _check_types(policy, limits, budget, redaction)
         if isinstance(store, str | Path):
             raise ConfigError(f"store is a Store, not a path: open_store({str(store)!r}) makes one")
         self.provider, self.store = _make_provider(provider), store or MemoryStore()
         self.policy = with_review(policy or Policy(), review)
-        seconds = _choose_undo(undo, asked_here=web or reviewer == "terminal")
-        self._page = _make_page(reviewer, self.store, seconds, wanted=web)
-        self.reviewer = self._page or _make_reviewer(reviewer, seconds)
+        self.reviewer = _make_reviewer(reviewer, undo, self)
         self._informed = self.reviewer if isinstance(self.reviewer, Informed) else None
         self.grants = Grants(self.store)
         self.audit = Audit(self.store, content=keep_content)
@@ -150,12 +144,8 @@ class Host:
             choose=choose or make_chooser(self.provider),
             edit_note=edit_note,
         )
-        if self._page is not None:
-            self._page.asker = self
-        self._model_api: ModelApi | None = None
-        if model_api:
-            # It begins to listen when the first server is equipped.
-            self._model_api = cast("ModelApi", import_module("antiphon.model_api.endpoint").ModelEndpoint(self))
+        # It begins to listen when the first server is equipped.
+        self._model_api = None if model_api is None else model_api(self)
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -409,11 +399,11 @@ class Host:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the review page that ``web=True`` opened, and the model API. The store stays open."""
+        """Close the review page and the model API of this host. The store stays open."""
         if self._model_api is not None:
             await self._model_api.aclose()
-        if self._page is not None:
-            await self._page.aclose()
+        if isinstance(self.reviewer, ShowingReviewer):
+            await self.reviewer.aclose()
 
 
 def with_review(policy: Policy, review: str) -> Policy:
@@ -451,42 +441,46 @@ def _make_provider(given: str | Provider) -> Provider:
     return given
 
 
-def _choose_undo(seconds: float | None, *, asked_here: bool) -> float | None:
-    if seconds is not None and not asked_here:
-        raise ConfigError("undo is for the terminal and the page (web=True): give it to the reviewer, or the Queue")
-    if seconds is not None and not 0 <= seconds <= MAX_UNDO:
-        raise ConfigError(f"undo is 0 to {MAX_UNDO:g} seconds")
-    return seconds
+def _make_reviewer(given: str | Reviewer | ReviewerMaker | None, undo: float | None, host: Host) -> Reviewer | None:
+    if check_undo(undo) is not None and given != "terminal":
+        raise ConfigError("undo is for the terminal: give it to ask_on_page, or the Queue")
+    if given == "terminal":
+        # Imported here, so that programs that never ask at a terminal do not load it.
+        from antiphon.host.terminal import TerminalReviewer
 
-
-def _make_page(reviewer: object, store: Store, undo: float | None, *, wanted: bool) -> PageReviewer | None:
-    if not wanted:
-        return None
-    if reviewer != "terminal":
-        raise ConfigError("web=True asks in the browser: leave reviewer out")
-    # Imported here, since only hosts with a review page need it.
-    from antiphon.host.review_page import PageReviewer
-
-    return PageReviewer(store, undo=undo)
-
-
-def _make_reviewer(name: str | Reviewer | None, undo: float | None) -> Reviewer | None:
+        return TerminalReviewer() if undo is None else TerminalReviewer(undo=undo)
+    made = given(host) if callable(given) and not hasattr(given, "review") else given
     # One that only confirms calls of tools needs no more than that.
-    if name is None or hasattr(name, "review") or hasattr(name, "confirm"):
-        return cast("Reviewer | None", name)
-    if name != "terminal":
-        raise ConfigError(f'reviewer is "terminal", a Reviewer or None, not {name!r}')
-    # Imported here, so that programs that never ask at a terminal do not load it.
-    from antiphon.host.terminal import TerminalReviewer
+    if given is not None and not hasattr(made, "review") and not hasattr(made, "confirm"):
+        raise ConfigError(f'reviewer is "terminal", a Reviewer, its maker or None, not {given!r}')
+    return cast("Reviewer | None", made)
 
-    return TerminalReviewer() if undo is None else TerminalReviewer(undo=undo)
+
+ReviewerMaker = Callable[[Host], Reviewer]
+"""Makes the reviewer of a host, which stands in a layer above."""
+
+
+@runtime_checkable
+class ShowingReviewer(Protocol):
+    """A reviewer that also shows the servers, and ends with its host: the review page."""
+
+    servers: Servers | None
+    """Set by the gateway in front of them."""
+
+    async def aclose(self) -> None:
+        """End what it has opened."""
+        ...
 
 
 class ModelApi(Protocol):
     """An endpoint on this machine that speaks as vendors do, and asks a host."""
 
     async def equip(self, origin: Callable[[], Origin]) -> Equipment:
-        """Make the equipment of one server; ``origin`` makes the origin of an ask of that server."""
+        """Make the equipment of one server.
+
+        Args:
+            origin: makes the origin of an ask of that server.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -25,7 +25,7 @@ import msgspec
 
 from antiphon.errors import TooCostly
 from antiphon.host.budget import input_estimate
-from antiphon.host.host import Host
+from antiphon.host.host import Host, ModelApi
 from antiphon.machine.asyncio_tasks import end_tasks, ignore_error
 from antiphon.machine.side_process.pool import run_aside
 from antiphon.model_api.dialects import messages, openai
@@ -451,8 +451,17 @@ SERVED = 512
 _ADDRESS = "127.0.0.1"
 
 
+def serve_model_api(host: Host) -> ModelApi:
+    """Have a host serve the model API: ``Host(model_api=serve_model_api)``. It listens when a server first needs it.
+
+    Args:
+        host: completes what the servers' programs ask.
+    """
+    return ModelEndpoint(host)
+
+
 class ModelEndpoint:
-    """The model API of one host. See ``host.host.ModelApi``."""
+    """The model API of one host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

@@ -1,2 +1,1 @@
-from antiphon.web.page_server import ReviewPage as ReviewPage
-from antiphon.web.page_server import RunningPage as RunningPage, running_page as running_page, serve_page as serve_page
+from antiphon.web.page_reviewer import ask_on_page as ask_on_page

@@ -281,24 +281,6 @@ class RunningPage:
         return f"{self.origin}/open?token={self.page.access.issue(used)}"
 
 
-async def serve_page(
-    store: Store,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    config: Config | None = None,
-    remote: bool = False,
-    started: Callable[[RunningPage], None],
-) -> None:
-    """Serve the page until cancelled.
-
-    ``started`` is called when it can be opened; arguments as for ``running_page``.
-    """
-    async with running_page(store, host=host, port=port, config=config, remote=remote) as running:
-        started(running)
-        await asyncio.get_running_loop().create_future()
-
-
 @asynccontextmanager
 async def running_page(
     store: Store,

@@ -102,7 +102,7 @@ def asking() -> Server:
 
 async def test_a_refusal_that_nobody_made_names_cause_and_remedy_here():
     """In words for our own caller; a person's own refusal says what it always did."""
-    with pytest.raises(Rejected, match=r"nobody can be asked.*web=True") as caught:
+    with pytest.raises(Rejected, match=r"nobody can be asked.*ask_on_page") as caught:
         await Host(reviewer=None)(request(), origin())
     assert caught.value.told == "User rejected sampling request"
     with pytest.raises(Rejected, match="a limit of this host is reached: max_tokens"):

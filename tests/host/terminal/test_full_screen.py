@@ -32,6 +32,6 @@ def test_a_full_screen_program_is_not_drawn_over(kind: str, tmp_path: Path):
     finally:
         child.close(force=True)
     assert told == (
-        "nobody can be asked: a full-screen program uses this terminal; ask on a page (web=True) or in a queue, "
+        "nobody can be asked: a full-screen program uses this terminal; ask on a page (ask_on_page) or in a queue, "
         "or allow it by the policy"
     )

@@ -26,8 +26,8 @@ from antiphon.host.checks.visible import make_inert
 from antiphon.host.config.toml_files import Trust, load_config
 from antiphon.host.models.selection import USUAL
 from antiphon.host.providers.base import key_variables
-from antiphon.host.review_page import page_opener
 from antiphon.host.store.store_location import state_folder
+from antiphon.web.page_reviewer import load_opener
 
 
 def _complete_host(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -65,7 +65,7 @@ def command(
     if host is None:
         return _print_hosts(as_json=as_json)
     # The gateway serves the page, and without its packages would leave the host without any tool.
-    page_opener()
+    load_opener()
     place = find_installation(host, file)
     change = place.plan(_find_program(), keep=keep, variables=_list_variables())
     if not change.served and not keep:

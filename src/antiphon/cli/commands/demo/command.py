@@ -33,10 +33,10 @@ from antiphon.host.models.models import missing_package
 from antiphon.host.providers import Echo
 from antiphon.host.providers.base import missing_key
 from antiphon.host.review.review import obstacle_of
-from antiphon.host.review_page import page_opener
 from antiphon.host.store import MemoryStore
 from antiphon.host.store.store_location import state_folder
 from antiphon.transports.recording import Message, RecordingChannel
+from antiphon.web.page_reviewer import load_opener
 from antiphon.wire.common import ClientCapabilities, Implementation
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
@@ -238,7 +238,7 @@ async def command(
     """
     if web and (yes or review is not None):
         raise ConfigError("--web asks in the browser: leave --yes and --review out")
-    opener = page_opener() if web else None
+    opener = load_opener() if web else None
     settings = read_configuration(config, os.environ)
     if (
         provider is None

@@ -23,7 +23,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import UNBOUNDED, Decision, Regenerate, ReviewItem, Terms
-from antiphon.host.review_page import page_opener
+from antiphon.web.page_reviewer import load_opener
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 
@@ -64,7 +64,7 @@ async def web(
         --host ADDRESS: Address to serve the page at.
         --remote: Allow a --host that others can reach. Nothing is encrypted.
     """
-    open_page = page_opener()
+    open_page = load_opener()
     settings = where.settings
     async with (
         open_chosen_store(where, make=True) as store,

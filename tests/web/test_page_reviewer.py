@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import httpx
 import pytest
@@ -14,12 +15,12 @@ from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Host, MemoryStore, NoReviewer, Queue, Scripted
 from antiphon.host.review.notify import Notices
 from antiphon.host.review.question import AnyItem
-from antiphon.host.review_page import PageReviewer, page_opener
 from antiphon.machine.public_names import describe_install
+from antiphon.web.page_reviewer import PageReviewer, ask_on_page, load_opener
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.envelope import to_wire
 from antiphon.wire.origin import Origin
-from tests.host.asks import Person, approve, origin, request
+from tests.host.asks import approve, origin, request
 from tests.support.without_page import hide_page_packages
 from tests.web.pages import visitor
 
@@ -105,9 +106,9 @@ def test_each_event_loop_has_its_own():
 
 
 async def test_a_host_opens_the_real_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """``Host(web=True)``: the address is printed, opens the page, and is gone after ``aclose``."""
+    """``Host(reviewer=ask_on_page)``: the address is printed, opens the page, and is gone after ``aclose``."""
     monkeypatch.setenv("BROWSER", "")
-    host = Host(Scripted(["ok"]), web=True)
+    host = Host(Scripted(["ok"]), reviewer=ask_on_page)
     asked = asyncio.create_task(host(request(), origin()))
     queue = Queue(host.store)
     async for _ in queue.changes():
@@ -151,10 +152,12 @@ async def test_a_page_tells_of_its_questions():
     assert told.is_closed
 
 
-def test_a_host_asks_in_one_place():
-    """A page and another reviewer contradict each other."""
-    with pytest.raises(ConfigError, match="leave reviewer out"):
-        Host(web=True, reviewer=Person(approve))
+def test_the_time_to_undo_is_bounded():
+    """It is the page's own; a host has one for its terminal only."""
+    with pytest.raises(ConfigError, match="undo is 0 to 60 seconds"):
+        Host(reviewer=partial(ask_on_page, undo=61))
+    with pytest.raises(ConfigError, match="give it to ask_on_page"):
+        Host(reviewer=ask_on_page, undo=3)
 
 
 async def test_a_host_without_a_page_has_nothing_to_close():
@@ -172,16 +175,9 @@ def test_missing_packages_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPa
     with pytest.raises(
         ConfigError, match=rf"the review page needs more packages .*{re.escape(describe_install('host'))}"
     ):
-        page_opener()
+        load_opener()
     with pytest.raises(ConfigError, match="needs more packages"):
-        Host(web=True)
-
-
-def test_the_pages_name_is_right():
-    """It is looked up by its name: a module that was moved would be found missing only here."""
-    from antiphon.web.page_server import serve_and_open_page
-
-    assert page_opener() is serve_and_open_page
+        Host(reviewer=ask_on_page)
 
 
 async def test_a_failure_of_the_page_reaches_no_server():

@@ -1,55 +1,67 @@
-"""The review page from the host's side: a page that can be opened over a store, and a reviewer that opens it.
-
-Here and in ``host`` a lower layer reaches a higher one: ``page_opener`` finds
-``antiphon.web`` by name when a page is first needed. Nothing here imports it, so hosts without a page need none of its
-packages.
-"""
+"""A reviewer that opens the review page for its host, with the first question."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
-from importlib import import_module
-from typing import Protocol, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
+from antiphon.host.configured_host import config_of, make_notices
+from antiphon.host.host import Host
 from antiphon.host.own_request import Asker
 from antiphon.host.review.definitions import Servers
 from antiphon.host.review.notify import Notices
 from antiphon.host.review.queue import Queue
-from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, ReviewItem, ToolItem
+from antiphon.host.review.review import (
+    Decision,
+    Deny,
+    ElicitItem,
+    Filled,
+    NoReviewer,
+    Reviewer,
+    ReviewItem,
+    ToolItem,
+    check_undo,
+)
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.machine.public_names import describe_install
 
-
-class OpenedPage(Protocol):
-    """A page that is being served."""
-
-    @property
-    def origin(self) -> str:
-        """Its origin, without a token: ``"http://127.0.0.1:8765"``."""
-        ...
-
-    def address(self) -> str:
-        """Return an address that opens the page, once."""
-        ...
+Opener = Callable[..., AbstractAsyncContextManager[Any]]
+"""Serves the page over a store within a block, and shows the person where: ``serve_and_open_page``."""
 
 
-Opener = Callable[..., AbstractAsyncContextManager[OpenedPage]]
-"""Serves the page over a store within a block, and shows the person where: ``web.page_server.serve_and_open_page``."""
-
-
-def page_opener() -> Opener:
+def load_opener() -> Opener:
     """Return the function that opens the review page; raise ``ConfigError`` without ``antiphon[host]``."""
     try:
-        found = import_module("antiphon.web.page_server")
+        # Imported here, so that the error names the remedy.
+        from antiphon.web.page_server import serve_and_open_page
     except ModuleNotFoundError as error:
         raise ConfigError(f"the review page needs more packages ({error.name}): {describe_install('host')}") from None
-    return cast("Opener", found.serve_and_open_page)
+    return serve_and_open_page
+
+
+def ask_on_page(host: Host, *, undo: float | None = None) -> Reviewer:
+    """Have a host ask on a review page on this machine: ``Host(reviewer=ask_on_page)``.
+
+    The page is served from the first question on; its address is printed to standard error and opened in the browser.
+    It shows the host's store, and ends with ``host.aclose``. Needs ``antiphon[host]``.
+
+    Args:
+        host: whose questions are asked there.
+        undo: seconds, 0 to 60, in which a permission given on the page can be taken back before it takes effect; by
+            default what is configured, or 5, and at most a quarter of the time left.
+
+    Raises:
+        ConfigError: packages are missing, what is configured for notices cannot be used, or ``undo`` is out of bounds.
+    """
+    config = config_of(host)
+    notify = None if config is None else make_notices(host.store, config)
+    return PageReviewer(host.store, config=config, notify=notify, undo=check_undo(undo), asker=host)
 
 
 class PageReviewer:
@@ -63,23 +75,23 @@ class PageReviewer:
         config: Config | None = None,
         notify: Notices | None = None,
         undo: float | None = None,
+        asker: Asker | None = None,
     ) -> None:
-        """Choose the page; ``opener`` is by default that of ``page_opener``. ``config`` is shown on it.
+        """Choose the page; ``opener`` is by default that of ``load_opener``. ``config`` is shown on it.
 
         ``notify`` is told of each question, and closed with this. ``undo``: seconds in which a permission given on the
-        page can be taken back; by default what is configured.
+        page can be taken back; by default what is configured. ``asker``: answers when a person asks from the page.
         """
         self._store = store
         self._config = config
         self._notify = notify
         self._undo = undo
         self._queue = Queue(store, notify=notify)
-        self._opener = opener or page_opener()
-        self.asker: Asker | None = None
-        """The host that answers when a person asks from the page; set by the host whose page it is."""
+        self._opener = opener or load_opener()
+        self._asker = asker
         self.servers: Servers | None = None
         """The servers that are shown on the page; set by the gateway in front of them."""
-        self._page: OpenedPage | None = None
+        self._page: Any = None
         self._serving: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[None] | None = None
 
@@ -89,7 +101,7 @@ class PageReviewer:
     @property
     def where(self) -> str:
         """Where questions wait: the page, without what opens it, and the commands that show the same store."""
-        port = None if self._page is None else urlsplit(self._page.origin).port
+        port = None if self._page is None else urlsplit(str(self._page.origin)).port
         page = "" if port is None else f"it waited on the review page at http://127.0.0.1:{port}; "
         return page + ("open it, then ask again" if isinstance(self._store, MemoryStore) else self._queue.where)
 
@@ -130,7 +142,7 @@ class PageReviewer:
     async def _serve(self, opened: asyncio.Future[None]) -> None:
         try:
             opening = self._opener(
-                self._store, config=self._config, undo=self._undo, asker=self.asker, servers=self.servers
+                self._store, config=self._config, undo=self._undo, asker=self._asker, servers=self.servers
             )
             async with opening as self._page:
                 opened.set_result(None)
