@@ -315,6 +315,24 @@ async def test_another_gateway_with_the_store_goes_on_with_the_call(tmp_path: Pa
     assert one.ran + other.ran == ["P-1"]
 
 
+async def test_a_decision_counts_where_the_server_was_slow_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other gateway has given up its probe and speaks an older revision with the server; the call is the same."""
+    async with two_gateways(tmp_path / "host.db") as (one, other):
+        async with Client(one.server, revision=OLDER) as client:
+            await client.call_tool("shop__order", {"sku": "P-1"})
+        [asked] = await one.wait_for(1)
+        await one.decide()
+        monkeypatch.setattr("antiphon.client.link.PROBE_TIMEOUT", 0.0)
+        async with Client(other.server, revision=OLDER) as client:
+            made = await client.call_tool("shop__order", {"sku": "P-1"})
+            await client.call_tool("shop__order", {"sku": "P-2"})
+        [asked_there] = await other.wait_for(1)
+    assert made.text == "ordered P-1"
+    assert (asked.item.origin.revision, asked_there.item.origin.revision) == ("2026-07-28", "2025-11-25")
+
+
 async def test_the_same_call_at_two_gateways_at_once_runs_once(tmp_path: Path) -> None:
     """One of them wins the decision, and the other waits for its outcome."""
     async with (

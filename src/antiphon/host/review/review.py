@@ -326,10 +326,10 @@ def hash_of(item: ReviewItem | ToolItem | ElicitItem) -> str:
     """Compute the SHA-256 of everything an item shows, in hex; a decision must name it.
 
     It covers requests, risks, model, costs, choices, who asks and for which call. It leaves out the time and the budget
-    left, what is known of a task, and the ids of the ask and its call, because these differ when the same thing is
-    asked again.
+    left, what is known of a task, the revision, and the ids of the ask and its call: when the same thing is asked
+    again, these differ. A server that is slow to start, for one, is met on an older revision.
     """
-    origin = msgspec.structs.replace(item.origin, id="", patience=None, task=None)
+    origin = msgspec.structs.replace(item.origin, id="", patience=None, revision=None, task=None)
     if origin.call is not None:
         origin = msgspec.structs.replace(origin, call=msgspec.structs.replace(origin.call, id=""))
     still: ReviewItem | ToolItem | ElicitItem = msgspec.structs.replace(item, expires_in=None, origin=origin)
