@@ -9,6 +9,8 @@ import pytest
 from tests.interop.peers import Peers
 
 HERE = Path(__file__).parent
+# The checks of consent are in modules beside their test, which tells why each of them failed.
+pytest.register_assert_rewrite("tests.interop.consent")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

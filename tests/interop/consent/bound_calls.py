@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
+from antiphon.web.site import ARMING
+from tests.interop.consent.callers import Outcome
 from tests.interop.consent.person import Person
 from tests.interop.consent.world import Case, check
 
@@ -103,12 +106,14 @@ async def obey_the_changed_policy(case: Case) -> None:
     assert case.ran() == []
 
 
-@check("E11", keep=8.0)
+@check("E11", keep=20.0)
 async def ask_anew_after_the_expiry(case: Case) -> None:
     """An approval after the expiry counts for nothing, and the next call is asked about anew."""
-    left = await case.call("order")
-    question, person = await case.question(), await case.world.person()
+    person, calling = await case.world.person(), await case.hold("order")
+    # The person must have read the question before it expires, so they do not wait for the caller.
+    question = await case.question()
     fields = (await person.look(f"/review/{question.id}")).form(f"/review/{question.id}/approve")
+    left = Outcome(await calling)
     await case.gone()
     assert (await person.send(f"/review/{question.id}/approve", fields)).status_code >= 400
     assert (await case.call("order")).waits not in (None, left.waits)
@@ -255,10 +260,16 @@ async def refuse_a_browser_that_was_not_let_in(case: Case) -> None:
 @check("F8", callers="PT")
 async def refuse_a_decision_that_nobody_can_have_read(case: Case) -> None:
     """A permission at the moment at which the page was sent is refused."""
-    await case.call("order")
-    question, person = await case.question(), await case.world.person()
-    fields = (await person.look(f"/review/{question.id}")).form(f"/review/{question.id}/approve")
-    assert (await person.send(f"/review/{question.id}/approve", fields)).status_code >= 400
+    person, loop = await case.world.person(), asyncio.get_running_loop()
+    for amount in itertools.count(1):
+        await case.call("order", amount=amount)
+        question, began = await case.question(), loop.time()
+        fields = (await person.look(f"/review/{question.id}")).form(f"/review/{question.id}/approve")
+        answer = await person.send(f"/review/{question.id}/approve", fields)
+        # On a busy machine it can come so late that somebody could have read it: then another question is needed.
+        if loop.time() - began < ARMING or answer.status_code >= 400:
+            break
+    assert answer.status_code >= 400
     assert await case.waiting()
 
 

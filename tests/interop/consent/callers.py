@@ -95,16 +95,24 @@ class Caller:
         for future in self._waiting.values():
             future.set_exception(ConnectionError("the program has ended"))
 
-    async def begin(self, target: Target, do: str, **members: Any) -> asyncio.Future[dict[str, Any]]:
-        """Send a command; the future has its answer."""
+    async def begin(
+        self, target: Target, do: str, *, is_given_up: bool = False, **members: Any
+    ) -> asyncio.Future[dict[str, Any]]:
+        """Send a command; the future has its answer. Any call can be given up."""
         if self._reading.done():
             raise ConnectionError("the program has ended")
         self._commands += 1
         future = self._waiting[self._commands] = asyncio.get_running_loop().create_future()
-        assert self._process.stdin is not None
-        sent = {"id": self._commands, "target": target, "do": do, **members}
-        self._process.stdin.write(json.dumps(sent).encode() + b"\n")
+        self._send(id=self._commands, target=target, do=do, **members)
         return future
+
+    def give_up(self, calling: asyncio.Future[dict[str, Any]]) -> None:
+        """Give up a call that was begun."""
+        self._send(do="give up", id=next(id for id, each in self._waiting.items() if each is calling))
+
+    def _send(self, **members: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(members).encode() + b"\n")
 
     async def close(self) -> None:
         """End the program, and with it what it has started."""

@@ -111,7 +111,7 @@ async def respond_under_a_schema(case: Case) -> None:
 async def take_a_permission_back(case: Case) -> None:
     """A permission can be taken back while it is held, and the person can then refuse."""
     calling = await case.hold("order")
-    question, person = await case.question(), await case.world.person(undo=15)
+    question, person = await case.question(), await case.world.person(undo=60)
     settle(await person.decide(question.id, "approve"))
     fields = (await person.look(f"/review/{question.id}")).form("/undo")
     settle(await person.send("/undo", fields))

@@ -222,6 +222,7 @@ class HostCaller:
         for each in self._ready:
             self._idle.put_nowait(each)
         self._further: dict[Address, Conversation] = {}
+        self._given_up: dict[asyncio.Future[Said], Conversation] = {}
 
     def _open(self, addresses: Mapping[str, Address]) -> Conversation:
         self._homes += 1
@@ -230,22 +231,30 @@ class HostCaller:
         return Conversation(self._peers, self._host, folder, addresses)
 
     async def begin(
-        self, target: Target, do: str, *, token: str | None = None, seconds: float | None = None, **members: Any
+        self, target: Target, do: str, *, token: str | None = None, is_given_up: bool = False, **members: Any
     ) -> asyncio.Future[Said]:
-        """Have a command carried out by a conversation that has nothing else to do; the future has its answer."""
+        """Have a command carried out by a conversation that has nothing else to do; the future has its answer.
+
+        ``is_given_up``: the command will be given up, with which its conversation ends; so it gets one of its own.
+        """
         address = json.dumps(target), token
         name = self._known.get(address)
         if do == "close":
             return asyncio.create_task(self._close(address))
-        if name is not None and seconds is None:
+        if name is not None and not is_given_up:
             conversation = await self._idle.get()
             return asyncio.create_task(self._take_turn(conversation, name, do, members))
         if address not in self._further:
             self._further[address] = self._open({"own": address})
         calling = asyncio.create_task(self._further[address].carry_out("own", do, **members))
-        if seconds is not None:
-            return asyncio.create_task(self._give_up(self._further[address], calling, seconds))
+        if is_given_up:
+            calling = asyncio.create_task(self._follow(calling))
+            self._given_up[calling] = self._further[address]
         return calling
+
+    def give_up(self, calling: asyncio.Future[Said]) -> None:
+        """Interrupt the host in a call that it was told to make."""
+        self._given_up.pop(calling).interrupt()
 
     async def _take_turn(self, conversation: Conversation, name: str, do: str, members: Mapping[str, Any]) -> Said:
         try:
@@ -253,11 +262,8 @@ class HostCaller:
         finally:
             self._idle.put_nowait(conversation)
 
-    async def _give_up(self, conversation: Conversation, calling: asyncio.Future[Said], seconds: float) -> Said:
-        """Interrupt the host some seconds after it was told to call."""
-        done, _ = await asyncio.wait([calling], timeout=seconds)
-        if not done:
-            conversation.interrupt()
+    async def _follow(self, calling: asyncio.Future[Said]) -> Said:
+        """Wait for the outcome of a call, which is an error if its host ends before."""
         try:
             return await calling
         except ConnectionError as error:

@@ -30,7 +30,7 @@ async def show_the_decoded_arguments(case: Case) -> None:
     await calling
 
 
-@check("G3", callers="PT", within=17)
+@check("G3", callers="PT", within=30)
 async def report_progress(case: Case) -> None:
     """A client that asked for progress hears of the wait."""
     said = Outcome(await (await case.hold("order", progress=True)))
@@ -175,9 +175,9 @@ async def never_run_an_unknown_outcome_again(case: Case) -> None:
 @check("G15", callers="PTC", within=HELD)
 async def withdraw_a_cancelled_call(case: Case) -> None:
     """A client that gives the call up withdraws its question."""
-    calling = await case.hold("order", seconds=4)
+    calling = await case.hold("order", is_given_up=True)
     await case.question()
-    await calling
+    await case.give_up(calling)
     await case.gone()
     assert case.ran() == []
 

@@ -192,7 +192,7 @@ async def verify_the_record(case: Case) -> None:
     code, said = await case.world.antiphon("audit", "verify", "--store", case.world.store_file)
     assert code == 0, said
     changes = (
-        "UPDATE audit SET body = replace(body, '0', '1') WHERE seq = (SELECT max(seq) FROM audit)",
+        "UPDATE audit SET body = replace(body, '\"at\":', '\"at\":1') WHERE seq = (SELECT max(seq) FROM audit)",
         "DELETE FROM audit WHERE seq = (SELECT max(seq) - 1 FROM audit)",
     )
     for number, change in enumerate(changes):

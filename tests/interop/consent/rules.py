@@ -238,4 +238,4 @@ async def keep_the_budget(case: Case) -> None:
     """A tool whose server asks the model for more than the budget of a call is refused that, whatever a rule allows."""
     told = await case.call("describe")
     assert told.is_error
-    assert ("limit", "budget") in await case.steps() or "budget" in str(told).lower()
+    assert ("refused", "budget") in await case.steps()

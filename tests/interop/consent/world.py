@@ -32,8 +32,8 @@ PATIENCE = 120
 """Seconds that one step of a check may take on a busy machine."""
 SOON = 0.3
 """Seconds until a caller is told to ask again, where a check is not about that."""
-HELD = 80
-"""The same, where a check decides in time."""
+HELD = 180
+"""The same, where a check decides in time. The callers wait somewhat longer."""
 ANN = "ann"
 """Who calls, where a check is not about that."""
 
@@ -109,7 +109,9 @@ class World:
             signs_in: whether its clients need a token.
             names: how tools are called.
         """
-        entries = {name: {"command": sys.executable, "args": [SHOP, str(self.root), name]} for name in shops}
+        # At the beginning dozens of programs start at the same time.
+        entry = {"command": sys.executable, "start_timeout": PATIENCE}
+        entries = {name: {**entry, "args": [SHOP, str(self.root), name]} for name in shops}
         auth = f'[auth]\nissuers = ["{self.issuer.url}"]\naudience = "{AUDIENCE}"\n' if signs_in else ""
         settings = f"""
             [defaults]
@@ -153,7 +155,7 @@ class World:
         key, kept = json.dumps(options), {name: value for name, value in options.items() if name != "second"}
         if key not in self._gateways:
             self._gateways[key] = asyncio.create_task(self.start_gateway(**kept))
-        # A caller that gives up must not end the start for the others.
+        # A check that gives up must not end the start for the others.
         return await asyncio.shield(self._gateways[key])
 
     async def person(self, undo: float = 0) -> Person:
@@ -161,7 +163,8 @@ class World:
         key = str(undo)
         if key not in self._people:
             self._people[key] = asyncio.create_task(self._open_page(undo))
-        return await self._people[key]
+        # A check that gives up must not end the start for the others.
+        return await asyncio.shield(self._people[key])
 
     async def _open_page(self, undo: float) -> Person:
         settings = self.write(f"[review]\nundo = {undo}\n", ".toml")
@@ -196,7 +199,7 @@ class World:
         if column not in self._starting:
             starting = self._start_host(column) if column.is_host else self._start_program(column)
             self._starting[column] = asyncio.create_task(starting)
-        return await self._starting[column]
+        return await asyncio.shield(self._starting[column])
 
     async def _start_program(self, column: Column) -> Caller:
         caller = await Caller.start(self.peers, column, self.root)
@@ -254,27 +257,33 @@ class Case:
         return Outcome(await (await self.begin(do, at=at, who=who, **members)))
 
     async def begin(
-        self, do: str, *, at: Target | None = None, who: str = ANN, token: str | None = None, **members: Any
-    ) -> asyncio.Future[dict[str, Any]]:
+        self, do: str, *, at: Target | None = None, who: str = ANN, token: str | None = None,
+        is_given_up: bool = False, **members: Any,
+    ) -> asyncio.Future[dict[str, Any]]:  # fmt: skip
         """Send a command."""
         caller = await self.world.caller(self.column)
         target = at if at is not None else (await self.world.gateway(self.options)).url
         if isinstance(target, str) and token is None:
             token = self.world.token(f"{who}-{self.column.name}")
         self._called.append((target, token))
-        return await caller.begin(target, do, token=token, **members)
+        return await caller.begin(target, do, token=token, is_given_up=is_given_up, **members)
 
     async def hold(
-        self, tool: str, *, at: Target | None = None, who: str = ANN, seconds: float | None = None,
+        self, tool: str, *, at: Target | None = None, who: str = ANN, is_given_up: bool = False,
         progress: bool = False, ref: str | None = None, **arguments: Any,
     ) -> asyncio.Future[dict[str, Any]]:  # fmt: skip
-        """Begin a call, about this check's article unless another is named."""
+        """Begin a call, about this check's article unless another is named; ``is_given_up``: by ``give_up``, later."""
         meta = {PENDING: ref} if ref is not None else None
-        options = {"seconds": seconds} if seconds is not None else {}
         return await self.begin(
             "call", at=at, who=who, tool=tool, arguments={"sku": self.sku, **arguments}, meta=meta, progress=progress,
-            **options,
+            is_given_up=is_given_up,
         )  # fmt: skip
+
+    async def give_up(self, calling: asyncio.Future[dict[str, Any]]) -> None:
+        """Let the caller give a call up that it has begun, and wait until it has."""
+        caller = await self.world.caller(self.column)
+        caller.give_up(calling)
+        await calling
 
     async def call(self, tool: str, **options: Any) -> Outcome:
         """Make a call, and wait for its outcome."""
@@ -338,8 +347,9 @@ class Case:
     def ran(self, sku: str = "") -> list[tuple[str, dict[str, Any]]]:
         """Return the calls about this check's article that a server has run."""
         file = self.world.root / "ran"
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        wanted = sku or self.sku
+        noted = file.read_text(encoding="utf-8") if file.exists() else ""
+        # Another server may be writing the last line.
+        lines, wanted = noted[: noted.rfind("\n") + 1].splitlines(), sku or self.sku
         return [(tool, arguments) for tool, arguments in map(json.loads, lines) if arguments.get("sku") == wanted]
 
     async def records(self) -> list[Record]:

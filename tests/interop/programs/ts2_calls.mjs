@@ -9,6 +9,7 @@ const { StdioClientTransport } = peer("@modelcontextprotocol/client/stdio");
 const [, , mode] = process.argv;
 const versions = { mode: mode === "legacy" ? mode : { pin: mode } };
 const places = new Map();
+const calls = new Map(); // what gives each call up, by its id
 
 const say = (members) => process.stdout.write(JSON.stringify(members) + "\n");
 
@@ -29,11 +30,13 @@ async function connect(command) {
   return client;
 }
 
-async function carryOut(client, { do: verb, tool, arguments: values, meta, progress, seconds, uri }, reports) {
+async function carryOut(client, { id, do: verb, tool, arguments: values, meta, progress, uri }, reports) {
   if (verb === "close") return (await client.close(), {});
   if (verb === "tools") return client.listTools();
   if (verb === "read") return client.readResource({ uri });
-  const options = { timeout: 1000 * (seconds ?? 90) };
+  const giving = new AbortController();
+  calls.set(id, giving);
+  const options = { timeout: 1000 * 200, signal: giving.signal };
   if (progress) options.onprogress = ({ message }) => reports.push(message);
   return client.callTool({ name: tool, arguments: values, ...(meta && { _meta: meta }) }, options);
 }
@@ -41,6 +44,10 @@ async function carryOut(client, { do: verb, tool, arguments: values, meta, progr
 for await (const line of createInterface({ input: process.stdin })) {
   const command = JSON.parse(line);
   const { id, target, token } = command;
+  if (command.do === "give up") {
+    calls.get(id).abort();
+    continue;
+  }
   const key = JSON.stringify([target, token]);
   if (!places.has(key)) places.set(key, connect(command));
   const place = places.get(key);
