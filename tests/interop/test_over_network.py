@@ -14,7 +14,7 @@ import pytest
 from antiphon import Client
 from antiphon.host.host import Host
 from tests.interop.answers import Answerer
-from tests.interop.peers import OUR_SERVER, SURVEYING_SERVER, Peers
+from tests.interop.peers import OUR_SERVER, PATIENCE, SURVEYING_SERVER, Peers
 from tests.support.ports import free_port
 
 
@@ -25,7 +25,7 @@ async def listening(command: list[str], port: int) -> AsyncIterator[None]:
     quiet = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(*command, env=env, stdin=quiet, stdout=quiet, stderr=quiet)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 with contextlib.suppress(OSError):
                     _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -45,7 +45,7 @@ async def test_the_reference_server_is_met_by_url(peers: Peers, transport: str, 
     port = free_port()
     async with listening([*peers.everything[:-1], transport], port):
         host = Host("echo", review="never")
-        async with Client(f"http://127.0.0.1:{port}{path}", sampling=host, timeout=20) as client:
+        async with Client(f"http://127.0.0.1:{port}{path}", sampling=host, timeout=PATIENCE) as client:
             assert (await client.call_tool("echo", {"message": "héllo ☃"})).text == "Echo: héllo ☃"
             sampled = await client.call_tool("trigger-sampling-request", {"prompt": "hello", "maxTokens": 20})
             reports: list[float] = []
@@ -64,7 +64,7 @@ async def test_the_official_python_server_is_met_by_url(peers: Peers, revision: 
     answers = Answerer(form={"guests": 2, "window": True})
     async with listening([*peers.python2_server, str(port)], port):
         address = f"http://127.0.0.1:{port}/mcp"
-        async with Client(address, sampling=answers.sample, revision=revision, timeout=20) as client:
+        async with Client(address, sampling=answers.sample, revision=revision, timeout=PATIENCE) as client:
             assert (await client.call_tool("echo", {"text": "héllo ☃"})).text == "héllo ☃"
             described = await client.call_tool("describe", {"product": "hat"})
     assert not described.is_error

@@ -11,7 +11,7 @@ import pexpect
 import pytest
 
 from antiphon.host.terminal.console import PROMPT
-from tests.interop.peers import Peers
+from tests.interop.peers import PATIENCE, Peers
 
 ANTIPHON = str(Path(sys.executable).parent / "antiphon")
 
@@ -24,7 +24,7 @@ def terminal(peers: Peers) -> Iterator[pexpect.spawn]:
         ANTIPHON,
         ["call", server, "trigger-sampling-request", "prompt=hello", "--provider", "echo"],
         encoding="utf-8",
-        timeout=30,
+        timeout=PATIENCE,
         dimensions=(50, 100),
     )
     yield child

@@ -12,7 +12,7 @@ from antiphon import Client
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import MissingCapability, RemoteProtocolError
 from tests.interop.answers import Answerer
-from tests.interop.peers import Peers
+from tests.interop.peers import PATIENCE, Peers
 from tests.interop.test_over_network import listening
 from tests.support.ports import free_port
 
@@ -42,7 +42,12 @@ async def client(request: pytest.FixtureRequest, peers: Peers, address: str, hos
     transport, revision = request.param
     target = [*peers.ts2_server, "stdio"] if transport == "stdio" else address
     async with Client(
-        target, sampling=host.sample, elicitation=host.elicit, roots=["file:///project"], revision=revision, timeout=20
+        target,
+        sampling=host.sample,
+        elicitation=host.elicit,
+        roots=["file:///project"],
+        revision=revision,
+        timeout=PATIENCE,
     ) as connected:
         assert connected.revision == revision
         yield connected
@@ -106,7 +111,9 @@ async def test_prompts_and_resources_ask_as_well(client: Client):
 async def test_a_chain_beyond_our_limit_ends_with_its_name(address: str, answerer: Answerer):
     """The client says which limit it was, has asked its model no more than that, and goes on."""
     limits = RoundLimits(rounds=5)
-    async with Client(address, sampling=answerer.sample, revision="2026-07-28", limits=limits, timeout=20) as client:
+    async with Client(
+        address, sampling=answerer.sample, revision="2026-07-28", limits=limits, timeout=PATIENCE
+    ) as client:
         with pytest.raises(RemoteProtocolError, match="5 rounds"):
             await client.call_tool("survey", {"questions": CHAIN})
         assert len(answerer.sampled) == 5
@@ -115,14 +122,14 @@ async def test_a_chain_beyond_our_limit_ends_with_its_name(address: str, answere
 
 async def test_what_is_not_offered_is_not_asked(address: str):
     """The server finds that the client has no model: an error of its own that names the capability."""
-    async with Client(address, revision="2026-07-28", timeout=20) as client:
+    async with Client(address, revision="2026-07-28", timeout=PATIENCE) as client:
         with pytest.raises(MissingCapability, match="sampling"):
             await client.call_tool("ask_model", {"question": "why?"})
 
 
 async def test_what_is_not_offered_fails_in_the_handshakes_era(address: str):
     """There the SDK makes a result of it."""
-    async with Client(address, revision="2025-11-25", timeout=20) as client:
+    async with Client(address, revision="2025-11-25", timeout=PATIENCE) as client:
         result = await client.call_tool("ask_model", {"question": "why?"})
     assert result.is_error
     assert "sampling" in result.text
