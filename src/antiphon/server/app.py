@@ -374,11 +374,11 @@ class Server(Features):
                 ``print`` writes to standard error. ``"http"`` or ``"streamable-http"``: Streamable HTTP of both eras,
                 at ``http://host:port/mcp``. ``"sse"``: the transport of 2024-11-05, at ``/sse``. ``"websocket"``: at
                 ``/ws``.
-            host: address to listen on; by default only this machine's; not used by ``"stdio"``.
-            port: TCP port to listen on, 0 for a free one; 8000 by default; not used by ``"stdio"``.
+            host: address to listen on; by default only this machine's; not for ``"stdio"``.
+            port: TCP port to listen on, 0 for a free one; 8000 by default; not for ``"stdio"``.
             workers: number of processes that serve, 1 by default; not for ``"stdio"``. With more than one, this process
                 starts the program again that many times, and each of them serves when it reaches this line.
-            options: see ``ServeOptions``.
+            options: see ``ServeOptions``; not for ``"stdio"``.
 
         Raises:
             ConfigError: there is no such transport, or it cannot be served with these options.

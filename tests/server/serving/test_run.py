@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,6 +82,32 @@ def test_an_unknown_transport_is_refused() -> None:
     """The error says which there are."""
     with pytest.raises(ConfigError, match="unknown transport 'nope'"):
         Server("s").run("nope")
+
+
+@pytest.mark.parametrize(
+    "option", [{"port": 9000}, {"host": "192.0.2.1"}, {"workers": 2}, {"allowed_hosts": ["*"]}, {"port": "x"}]
+)
+def test_options_of_a_network_are_refused_over_stdio(option: dict[str, Any]) -> None:
+    """Ignored, they would leave the author at a URL that nothing serves; the error says how to serve it."""
+    (name,) = option
+    with pytest.raises(ConfigError, match=f"^{name}= is for servers on a network.*server\\.run\\('http', {name}="):
+        Server("s").run(**option)
+
+
+def test_a_server_at_a_terminal_says_what_it_waits_for(program: Path) -> None:
+    """Someone who starts the file by hand would otherwise see nothing; standard output stays the protocol's."""
+    from pty import openpty
+
+    ours, theirs = openpty()
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, str(program)], stdin=theirs, stdout=pipe, stderr=pipe) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline().decode()
+        os.close(theirs)
+        os.close(ours)
+        output, _ = process.communicate(timeout=60)
+    assert said == f"'shop' waits for a client over stdio. Ctrl-C ends it. To try it: antiphon dev {program}\n"
+    assert output == b"after the end\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -56,8 +56,6 @@ def command(
     given = ", ".join(filter(None, (listening.given, *(name for name, is_given in others.items() if is_given))))
     if given:
         raise ConfigError(f"{given}: for a network only; add --http, --sse or --ws")
-    if sys.stdin.isatty():
-        print(f"Serving {server.name!r} over stdio: a client is awaited. Ctrl-C ends it.", file=sys.stderr)
     server.run()
     return 0
 

@@ -98,8 +98,10 @@ def run_server(service: Service, transport: str, host: str, port: int, options: 
     if workers.__class__ is not int or not 1 <= workers <= MAX_WORKERS:
         raise ConfigError(f"workers= is a number from 1 to {MAX_WORKERS}, not {workers!r}")
     if transport == "stdio":
-        if workers > 1:
-            raise ConfigError("workers= is for servers on a network: over stdio each client starts its own process")
+        _check_stdio_options(host=host, port=port, workers=workers, **options)
+        if os.isatty(0):
+            hint = f" To try it: antiphon dev {sys.argv[0]}" if sys.argv[0].endswith(".py") else ""
+            sys.stderr.write(f"{service.core.name!r} waits for a client over stdio. Ctrl-C ends it.{hint}\n")
         serving = serve_stdio(service)
     else:
         if is_stdio_child():
@@ -117,6 +119,16 @@ def run_server(service: Service, transport: str, host: str, port: int, options: 
         )
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError), guard_children():
         run_loop(serving)
+
+
+def _check_stdio_options(**given: object) -> None:
+    usual = {"host": "127.0.0.1", "port": 8000, "workers": 1}
+    for name, value in given.items():
+        if value != usual.get(name):
+            raise ConfigError(
+                f"{name}= is for servers on a network, and run() serves over stdio, where each client starts a process "
+                f"of its own: server.run('http', {name}=...), or leave {name}= out"
+            )
 
 
 def is_stdio_child() -> bool:
