@@ -53,6 +53,16 @@ def test_json_may_come_with_parameters(kind):
     assert rules.check_media({b"content-type": kind.encode()}, json_only=False) is None
 
 
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "br", "identity, gzip"])
+def test_a_compressed_body_is_415(coding):
+    """A bomb would be small on the wire; the text says what to send."""
+    body = {b"content-type": b"application/json", b"content-encoding": coding.encode()}
+    refusal = rules.check_media(body, json_only=False)
+    assert code_of(refusal) == (415, -32600)
+    assert refusal.error.message == "Content-Encoding is not supported; send the body uncompressed"
+    assert rules.check_media({**body, b"content-encoding": b"Identity"}, json_only=False) is None
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "", "application/jsonx", "text/plain; application/json"])
 def test_anything_but_json_is_415(kind):
     """A form of another site's page can send only such."""

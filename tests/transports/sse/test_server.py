@@ -86,6 +86,7 @@ async def test_mounted_the_endpoint_has_the_prefix():
         ("POST", "/messages", JSON, 404),
         ("POST", "/messages?session_id=guess", JSON, 404),
         ("POST", "/messages?session_id=guess", {"Content-Type": "text/plain"}, 415),
+        ("POST", "/messages?session_id=guess", {**JSON, "Content-Encoding": "gzip"}, 415),
         ("POST", "/messages", {**JSON, "Origin": "https://evil.example"}, 403),
     ],
 )

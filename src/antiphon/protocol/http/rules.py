@@ -111,11 +111,21 @@ _USUAL = b"application/json, text/event-stream"
 """What nearly all clients accept, in these bytes: compared, it takes a tenth of a search for either."""
 
 
-def check_media(headers: Headers, *, json_only: bool) -> HttpRefusal | None:
-    """Check ``Content-Type`` (415) and ``Accept`` (406) of a POST."""
+def check_body_type(headers: Headers) -> HttpRefusal | None:
+    """Check ``Content-Type`` and ``Content-Encoding`` of a POST (415)."""
     kind = headers.get(b"content-type", b"")
     if kind != b"application/json" and kind.partition(b";")[0].strip().lower() != b"application/json":
         return HttpRefusal(415, errors.InvalidRequest("Content-Type must be application/json"))
+    if headers.get(b"content-encoding", b"identity").lower() not in (b"identity", b""):
+        return HttpRefusal(415, errors.InvalidRequest("Content-Encoding is not supported; send the body uncompressed"))
+    return None
+
+
+def check_media(headers: Headers, *, json_only: bool) -> HttpRefusal | None:
+    """Check the type of the body (415) and ``Accept`` (406) of a POST."""
+    refusal = check_body_type(headers)
+    if refusal is not None:
+        return refusal
     accept = headers.get(b"accept", b"*/*")
     if accept == _USUAL:
         return None

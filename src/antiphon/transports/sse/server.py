@@ -38,7 +38,6 @@ _MAX_CAME = 1_000
 _NO_SESSION = HttpRefusal(404, InvalidRequest("Session not found"))
 _NOT_FOUND = HttpRefusal(404, InvalidRequest("Not found"))
 _NOT_ALLOWED = HttpRefusal(405, InvalidRequest("Method not allowed"))
-_NOT_JSON = HttpRefusal(415, InvalidRequest("Content-Type must be application/json"))
 
 
 class SseApp:
@@ -130,8 +129,8 @@ class SseApp:
 
     async def _post(self, http: asgi.Http) -> None:
         # A web page cannot send this type without a CORS preflight.
-        if http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-            await asgi.send_refusal(http, _NOT_JSON)
+        if (refusal := rules.check_body_type(http.headers)) is not None:
+            await asgi.send_refusal(http, refusal)
             return
         named = parse_qs(http.query.decode("latin-1")).get(_PARAMETER, [""])
         session = self._sessions.get(named[0])

@@ -80,7 +80,8 @@ async def test_a_modern_client_has_no_get_and_no_delete(bench, method):
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"), [({"content-type": "text/plain"}, 415), ({"accept": "application/json"}, 406)]
+    ("headers", "status"),
+    [({"content-type": "text/plain"}, 415), ({"content-encoding": "gzip"}, 415), ({"accept": "application/json"}, 406)],
 )
 async def test_media_types_are_checked(bench, headers, status):
     """Before the body is read."""
