@@ -69,6 +69,14 @@ def test_a_dry_run_changes_nothing_and_shows_no_secret(file: Path, cli: Cli):
     assert "has not been installed" in cli("uninstall", "cursor").err
 
 
+def test_a_host_whose_only_entry_is_mistyped_is_told_so(file: Path, cli: Cli):
+    """It has a server, in the eyes of the person who wrote the entry; the error names what is wrong with it."""
+    file.write_text(json.dumps({"mcpServers": {"mine": {"comand": "mine"}}}))
+    done = cli("install", "cursor")
+    assert done.code == 2
+    assert "\nmine: its member 'comand' is not known; did you mean \"command\"?" in done.err
+
+
 def test_a_host_without_servers_gets_none_that_would_not_start(file: Path, cli: Cli, tmp_path: Path):
     """It is told where to add one; the user's own servers are served where there are some."""
     file.write_text("{}")
@@ -247,7 +255,7 @@ def test_what_a_person_still_has_to_do_is_said(file: Path, cli: Cli):
     assert "Cannot start: shop: the environment has no variable NOT_SET." in done.out
     assert "If Gemini CLI had signed in to far, sign in again: antiphon login far --config " in done.out
     assert "Not taken over: trust of shop (the gateway asks by its own rules)." in done.out
-    assert "Left as it is: odd (its member 'surprise' is not known)." in done.out
+    assert "Left as it is: odd (its member 'surprise' is not known; known: " in done.out
 
 
 def test_codex_passes_on_what_the_gateway_needs(file: Path, cli: Cli, tmp_path: Path):

@@ -198,6 +198,15 @@ async def test_a_host_starts_the_server_of_a_bundle(cli: Cli, folder: Path, tmp_
         assert (await client.call_tool("weather", {"town": "Kiel"})).text == "Rain in Kiel, says Ann"
 
 
+def test_all_that_is_missing_is_named_at_once(cli: Cli, folder: Path):
+    """Who begins with an empty file would otherwise run the command as often as there are keys."""
+    (folder / "pyproject.toml").write_text("[project]\nname = 'weather'\n")
+    done = cli("pack", str(folder))
+    assert done.code == 2
+    assert all(f'missing "project.{name}"' in done.err for name in ("version", "description", "readme", "authors"))
+    assert 'missing "tool.antiphon.pack.name"' in done.err
+
+
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [

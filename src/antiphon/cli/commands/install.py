@@ -71,9 +71,8 @@ def command(
     if not change.served and not keep:
         own = find_config_folder() / "servers.json"
         if not own.is_file() or not read_config(own):
-            raise ConfigError(
-                f"{KNOWN[host].title} has no servers that the gateway could serve: add one to it first, or to {own}"
-            )
+            first = f"{KNOWN[host].title} has no servers that the gateway could serve: add one to it first, or to {own}"
+            raise ConfigError("\n".join([first, *(f"{name}: {why}" for name, why in change.left.items())]))
     if dry_run:
         before, after = change.before.splitlines(keepends=True), change.after.splitlines(keepends=True)
         for line in difflib.unified_diff(before, after, str(place.path), str(place.path)):

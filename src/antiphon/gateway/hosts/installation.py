@@ -26,6 +26,7 @@ from msgspec import Struct
 from antiphon.client.connection.server_files import ServerEntry, is_switched_off, read_servers, variables_in
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.host_documents import HostDocument, read_document
+from antiphon.json_schema.validator import suggest_name
 from antiphon.machine.files import name_errors, read_file, replace_file
 
 _ASKED = re.compile(r"\$\{(?:input|command|file):|\{file:")
@@ -97,6 +98,9 @@ def translate_entry(host: str, entry: object) -> tuple[dict[str, Any], dict[str,
     rules = MEMBERS[host]
     said = cast("dict[str, Any]", json.loads(json.dumps(entry, default=str)) if isinstance(entry, Mapping) else {})
     translated = {rule.to for name in said if (rule := rules.get(name)) is not None and rule.fate == "translated"}
+    unknown = next((name for name in said if name not in rules), None)
+    if unknown is not None:
+        raise ConfigError(f"its member {unknown!r} is not known{suggest_name(unknown, rules)}")
     if translated.isdisjoint(("command", "url")):
         raise ConfigError("not a server that can be started or reached")
     if is_switched_off(said):
@@ -106,9 +110,7 @@ def translate_entry(host: str, entry: object) -> tuple[dict[str, Any], dict[str,
     moved: dict[str, Any] = {}
     kept: dict[str, str] = {}
     for name, value in said.items():
-        rule = rules.get(name)
-        if rule is None:
-            raise ConfigError(f"its member {name!r} is not known")
+        rule = rules[name]
         is_empty = value is None or value is False or value in ("", [], {})
         if rule.fate == "refused" and not is_empty:
             raise ConfigError(f"{name}: {rule.to}")

@@ -18,10 +18,11 @@ from operator import getitem
 from pathlib import Path
 from typing import Annotated, Any, cast
 
+import jsonschema_rs
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.json_schema.validator import MismatchError, SchemaValidator
+from antiphon.json_schema.validator import describe_mismatch
 from antiphon.machine.files import TOOL_FOLDERS, parse_toml, read_file, replace_file
 
 _MAX_FILES, _MAX_BYTES = 2_000, 64 * 1024 * 1024
@@ -33,20 +34,20 @@ _FORMATS = {"directory": "filepath", "file": "filepath", "number": "number", "bo
 Folder = Annotated[Path, "[FOLDER]: The folder of the server's pyproject.toml; by default this one."]
 
 
-async def command(folder: Folder = Path()) -> int:
+def command(folder: Folder = Path()) -> int:
     """Write a server's bundle, and its entry for the registry.
 
     Both are made from pyproject.toml and its table [tool.antiphon.pack], checked with their own schemas, and written to
     FOLDER/dist: NAME-VERSION.mcpb for hosts, server.json for the registry. No code of the server runs.
     """
-    project, pack = await _read_tables(folder / "pyproject.toml")
+    project, pack = _read_tables(folder / "pyproject.toml")
     files = dict(_read_files(folder, pack.get("exclude", ())))
     templates = _read_data("documents.json")
     facts = _collect_facts(project, pack, templates["input"])
     manifest = {**_fill_template(templates["manifest"], facts), **pack.get("manifest", {})}
     _check_files(files, project, pack, manifest.get("icon"))
-    packed = {**files, "manifest.json": await _encode_document(manifest, "mcpb-0.4.json")}
-    entry = await _encode_document(_fill_template(templates["entry"], facts), "server-2025-12-11.json")
+    packed = {**files, "manifest.json": _encode_document(manifest, "mcpb-0.4.json")}
+    entry = _encode_document(_fill_template(templates["entry"], facts), "server-2025-12-11.json")
     out = folder / "dist"
     out.mkdir(exist_ok=True)
     bundle = io.BytesIO()
@@ -68,14 +69,14 @@ def _read_data(name: str) -> dict[str, Any]:
     return msgspec.json.decode(Path(__file__).with_name(name).read_bytes())
 
 
-async def _read_tables(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read_tables(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return ``[project]`` and ``[tool.antiphon.pack]``."""
     try:
         data = parse_toml(read_file(path).decode())
         project, pack = data.get("project", {}), data.get("tool", {}).get("antiphon", {}).get("pack", {})
     except (OSError, ValueError, RecursionError, AttributeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
-    await _check_document({"project": project, "tool": {"antiphon": {"pack": pack}}}, "pyproject.json", str(path))
+    _check_document({"project": project, "tool": {"antiphon": {"pack": pack}}}, "pyproject.json", str(path))
     return project, pack
 
 
@@ -159,18 +160,18 @@ def _fill_template(template: Any, facts: Mapping[str, Any]) -> Any:
     return template
 
 
-async def _encode_document(document: dict[str, Any], schema: str) -> bytes:
-    await _check_document(document, schema, f"pyproject.toml: what is made from it breaks {schema}")
+def _encode_document(document: dict[str, Any], schema: str) -> bytes:
+    _check_document(document, schema, f"pyproject.toml: what is made from it breaks {schema}")
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
-async def _check_document(document: dict[str, Any], schema: str, place: str) -> None:
-    """Check a document with a schema. An error names the member, and what the schema says of it."""
-    rules = _read_data(schema)
-    try:
-        await SchemaValidator(rules, place=schema).check(msgspec.json.decode(msgspec.json.encode(document)))
-    except MismatchError as error:
-        said = ""
+def _check_document(document: dict[str, Any], schema: str, place: str) -> None:
+    """Check a document with a schema. An error names all members that are wrong, and what the schema says of each."""
+    rules, told = _read_data(schema), list[str]()
+    for error in jsonschema_rs.validator_for(rules).iter_errors(msgspec.json.decode(msgspec.json.encode(document))):
+        mismatch, said = describe_mismatch(error), ""
         with suppress(LookupError, TypeError):
-            said = f": {reduce(getitem, error.mismatch.rule[:-1], cast('Any', rules))['description']}"
-        raise ConfigError(f"{place}: {error}{said}") from None
+            said = f": {reduce(getitem, mismatch.rule[:-1], cast('Any', rules))['description']}"
+        told.append(f"{place}: {mismatch.sentence()}{said}")
+    if told:
+        raise ConfigError("\n".join(told))
