@@ -70,6 +70,16 @@ def test_imitations_are_marked_where_they_stand():
     assert list_spots([found], "messages[0].content.text") == ((7, 13),)
 
 
+async def test_names_that_differ_only_in_how_letters_are_composed_are_marked():
+    """They are drawn alike, so that a person cannot tell which of two arguments a value belongs to."""
+    alike = CallToolRequestParams.of("pay", {"caf\u00e9": 1, "cafe\u0301": 2})
+    (found,) = [risk for risk in await risks_of(alike, origin()) if risk.kind == "lookalike"]
+    assert [place.path for place in found.places] == ["arguments.cafe\u0301"]
+    for fine in ({"cafe\u0301": 1}, {"a": {"caf\u00e9": 1}, "b": {"cafe\u0301": 2}}):
+        risks = await risks_of(CallToolRequestParams.of("pay", fine), origin())
+        assert "lookalike" not in [risk.kind for risk in risks]
+
+
 def test_an_ask_without_a_call_is_pointed_out():
     """2025-11-25: sampling belongs to a request of the client's."""
     assert [risk.kind for risk in assess_risks(request(), origin(call=None))] == ["background"]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Literal
+from unicodedata import normalize
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -263,8 +264,14 @@ def _assess_blank_space(found: Iterable[Leaf]) -> Iterator[Risk]:
         yield _warn_of("blank", text, (Place(leaf.place) for leaf, _ in runs))
 
 
-def _assess_lookalikes(found: Iterable[Leaf]) -> Iterator[Risk]:
+def _assess_lookalikes(leaves: Iterable[Leaf]) -> Iterator[Risk]:
+    found = list(leaves)
     places = [Place(leaf.place, *span) for leaf in found for span in find_lookalikes(leaf.text)]
+    # Two names of one object that differ only in how their letters are composed are drawn alike.
+    met: dict[str, str] = {}
+    names = (leaf for leaf in found if leaf.is_name and not leaf.text.isascii())
+    twins = (leaf for leaf in names if met.setdefault(normalize("NFC", leaf.place), leaf.place) != leaf.place)
+    places += [Place(leaf.place, 0, len(leaf.text)) for leaf in twins]
     if places:
         where = _format_count(len(places), "place")
         yield _warn_of("lookalike", f"letters that imitate others, or are crossed out: {where}", places)
