@@ -166,8 +166,7 @@ class Guards:
             if signs_in and opens:
                 path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
                 return RedirectResponse(f"/sign-in?{urlencode({'then': path})}", 303)
-            words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
-            return _plain_text(401, words("denied.signed_out" if signs_in else "denied.session"))
+            return _refuse_session(request, "denied.signed_out" if signs_in else "denied.session")
         return None if request.method in _READING else await _read_form(request) or _refuse_unsigned(request, session)
 
     async def _keep_to_link(self, request: Request) -> Response | None:
@@ -181,8 +180,7 @@ class Guards:
         if path == LINK or (reads and path.startswith("/static/")):
             return None if reads else await _read_form(request)
         if session is None:
-            words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
-            return _plain_text(401, words("denied.link"))
+            return _refuse_session(request, "denied.link")
         is_own = bool(asked)
         if reads:
             return None if is_own else RedirectResponse(f"/review/{session.only}?{request.url.query}", 303)
@@ -190,7 +188,9 @@ class Guards:
             return refusal
         if path == "/undo":
             named = {value.partition(" ")[0] for name, value in form_of(request) if name == "of"}
-            session = request.scope[_SESSION] = sessions.get(min(named, default=""), session)
+            session = request.scope[_SESSION] = sessions.get(min(named, default=""))
+            if session is None:
+                return _refuse_session(request, "denied.link")
             is_own = named == {session.only}
         refusal = _refuse_unsigned(request, session)
         return refusal if refusal or is_own else _plain_text(403, "This link is for another question")
@@ -228,6 +228,11 @@ def _refuse_unsigned(request: Request, session: BrowserSession) -> Response | No
         return _plain_text(403, "This form was not sent by the page")
     request.scope[_FORM] = [(name, value) for name, value in fields if name != "csrf"]
     return None
+
+
+def _refuse_session(request: Request, why: str) -> Response:
+    words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
+    return _plain_text(401, words(why))
 
 
 def session_of(request: Request) -> BrowserSession | None:
