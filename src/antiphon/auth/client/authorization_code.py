@@ -131,7 +131,7 @@ def code_in(answer: Mapping[str, str], expected: Expected, server: ServerMetadat
     if error is not None:
         said = error if _WORD.fullmatch(error) else "an error"
         told = ": it was declined" if error == "access_denied" else f" refused with {said}"
-        raise Unauthorized(f"signing in failed: {expected.issuer}{told}")
+        raise Refused(f"signing in failed: {expected.issuer}{told}", error=error)
     code = answer.get("code", "")
     if not code:
         raise Unauthorized("signing in failed: the redirect has no code")

@@ -25,7 +25,7 @@ from antiphon.auth.client.grants import Grant, Wanted
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Login, Registered
 from antiphon.auth.client.token_endpoint import TokenEndpoint, refusal_of
-from antiphon.auth.metadata import Answer, ClientIdentity, ServerMetadata
+from antiphon.auth.metadata import Answer, ClientIdentity, Refused, ServerMetadata
 from antiphon.errors import Unauthorized
 from antiphon.machine.loopback import is_loopback
 
@@ -61,10 +61,12 @@ async def sign_in(
         endpoint = TokenEndpoint(fetch, found.server, entered.identity, key)
         try:
             answer = await grant.obtain(Wanted(endpoint=endpoint, resource=found.resource, scopes=scopes))
-        except BaseException:
+        except BaseException as error:
             # The server may have deleted the registered client, and many tell only the person, on the page. Whatever
-            # ends this sign-in, also a person who gives it up: the next one registers a new client.
-            await settings.store.change(lambda kept: kept.unregister(found.server.issuer))
+            # ends this sign-in, also a person who gives it up: the next one registers a new client, unless the server
+            # has asked that person, and so knows the client.
+            if not isinstance(error, Refused) or error.error != "access_denied":
+                await settings.store.change(lambda kept: kept.unregister(found.server.issuer))
             raise
     login = Login(
         server=show_address(server),
