@@ -131,6 +131,9 @@ def resolve_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
         schema = root
         for part in reference[2:].split("/"):
             name = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(schema, list):
+                # RFC 6901, section 4: a position in an array is written in digits.
+                schema = dict(zip(map(str, range(len(items := cast("list[Any]", schema)))), items, strict=True))
             schema = cast("Any", schema).get(name) if isinstance(schema, Mapping) else None
     return found
 

@@ -304,6 +304,37 @@ def test_a_field_is_what_the_reference_of_its_schema_leads_to():
     assert [option.value for field, _ in found for option in field.options] == ["red", "blue"] * 2
 
 
+def test_an_argument_that_may_be_null_is_the_field_of_its_other_type():
+    """As pydantic and FastMCP write ``str | None``; one that is null now is shown as what it is."""
+    null = {"type": "null"}
+    schema = {
+        "properties": {
+            "note": {"anyOf": [{"type": "string"}, null], "default": None, "description": "For whom"},
+            "size": {"anyOf": [{"$ref": "#/$defs/Size"}, null]},
+            "count": {"type": ["integer", "null"], "minimum": 1},
+            "same": {"$ref": "#/properties/size/anyOf/0"},
+            "either": {"anyOf": [{"type": "string"}, {"type": "integer"}, null]},
+            "twice": {"anyOf": [null, null]},
+            "none": {"anyOf": [{"type": "string"}, null]},
+            "astray": {"$ref": "#/properties/size/anyOf/2"},
+        },
+        "$defs": {"Size": {"enum": ["S", "L"], "type": "string"}},
+    }
+    asked = item({"note": "Ann", "none": None}, schema)
+    fields = {field.name: (field.kind, field.format, shown) for field, shown in argument_fields(asked)}
+    assert fields == {
+        "note": ("string", "", ["Ann"]),
+        "size": ("choice", "", []),
+        "count": ("integer", "", []),
+        "same": ("choice", "", []),
+        "either": ("string", "json", []),
+        "twice": ("string", "json", []),
+        "none": ("string", "json", ["null"]),
+        "astray": ("string", "json", []),
+    }
+    assert edited_edit_call(asked, note="Bob", count="3") == {"note": "Bob", "none": None, "count": 3}
+
+
 def test_what_is_not_touched_stays_exactly_as_it_was():
     """Also a number that would be written differently, and line ends of another system."""
     arguments = {"to": "a@b.org", "amount": 1e2, "lines": [{"sku": "a\r\nb"}]}

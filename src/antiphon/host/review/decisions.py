@@ -272,11 +272,23 @@ def list_properties(item: review.ToolItem) -> dict[str, Arguments]:
     said = (schema := _schema(item)).get("properties")
     properties = cast("Arguments", said) if isinstance(said, dict) else {}
     is_small = len(properties) * len(encode_value(schema)) <= _MAX_FOLLOWED
-    specs = {name: resolve_schema(spec, schema if is_small else {}) for name, spec in properties.items()}
+    root: Mapping[str, Any] = schema if is_small else {}
+    specs = {name: _leave_null_out(resolve_schema(spec, root), root) for name, spec in properties.items()}
     for spec in specs.values() if is_small else ():
         if "items" in spec:
             spec["items"] = resolve_schema(spec["items"], schema)
     return specs
+
+
+def _leave_null_out(spec: Arguments, root: Mapping[str, Any]) -> Arguments:
+    """Return the schema of what an optional argument is if it is not null: such an argument is left out."""
+    for name, null in (("anyOf", {"type": "null"}), ("type", "null")):
+        choices = cast("list[Any]", found) if isinstance(found := spec.get(name), list) else []
+        if len(choices) == 2 and null in choices:
+            other = choices[1 - choices.index(null)]
+            rest = {each: said for each, said in spec.items() if each != name}
+            return {**(resolve_schema(other, root) if name == "anyOf" else {"type": other}), **rest}
+    return spec
 
 
 def argument_fields(item: review.ToolItem) -> list[tuple[Field, list[str]]]:
@@ -287,7 +299,8 @@ def argument_fields(item: review.ToolItem) -> list[tuple[Field, list[str]]]:
     fields: list[tuple[Field, list[str]]] = []
     for name in (*properties, *(name for name in arguments if name not in properties)):
         spec = properties.get(name, {})
-        field = _simple(name, spec, required=name in required)
+        unset = {"default"} if spec.get("default", "") is None else ()
+        field = _simple(name, {each: spec[each] for each in spec if each not in unset}, required=name in required)
         if field is None or (name in arguments and not _fits(field, arguments[name])):
             said = spec.get("description")
             about = said if isinstance(said, str) else ""
