@@ -399,17 +399,6 @@ async def test_a_registration_is_used_again_with_its_port():
     assert len({asked["redirect_uri"] for asked in person.asked}) == 1
 
 
-async def test_a_person_who_declines_leaves_the_registration():
-    """The server has asked for this client, so it knows it; a second one would be left behind there."""
-    oauth = OAuth(open_page=Person(pastes=False))
-    async with protected() as resource:
-        resource.authority.redirect = {"code": None, "error": "access_denied"}
-        assert "it was declined" in await failure(resource.url, oauth)
-        resource.authority.redirect = {}
-        assert await call(resource.url, oauth) == "done"
-        assert len(resource.authority.seen("/register")) == 1
-
-
 async def test_a_client_whose_port_is_taken_is_registered_anew():
     """With another port."""
     person = Person(pastes=False)

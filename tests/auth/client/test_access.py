@@ -106,3 +106,17 @@ async def test_a_registration_may_have_members_that_are_empty():
         async with Client(resource.url, auth=OAuth(open_page=Person())) as client:
             assert (await client.call_tool("echo", {})).text == "done"
     assert [what["client_id"] for what in resource.authority.seen("/token")] == ["me"]
+
+
+async def test_a_person_who_declines_leaves_the_registration():
+    """The server has asked for this client, so it knows it; a second one would be left behind there."""
+    oauth = OAuth(open_page=Person(pastes=False))
+    async with protected() as resource:
+        resource.authority.redirect = {"code": None, "error": "access_denied"}
+        with pytest.raises(Unauthorized, match="it was declined"):
+            async with Client(resource.url, auth=oauth) as client:
+                await client.call_tool("echo", {})
+        resource.authority.redirect = {}
+        async with Client(resource.url, auth=oauth) as client:
+            assert (await client.call_tool("echo", {})).text == "done"
+        assert len(resource.authority.seen("/register")) == 1
