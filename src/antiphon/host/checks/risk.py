@@ -264,14 +264,16 @@ def _assess_blank_space(found: Iterable[Leaf]) -> Iterator[Risk]:
         yield _warn_of("blank", text, (Place(leaf.place) for leaf, _ in runs))
 
 
-def _assess_lookalikes(leaves: Iterable[Leaf]) -> Iterator[Risk]:
-    found = list(leaves)
-    places = [Place(leaf.place, *span) for leaf in found for span in find_lookalikes(leaf.text)]
-    # Two names of one object that differ only in how their letters are composed are drawn alike.
+def _assess_lookalikes(found: Iterable[Leaf]) -> Iterator[Risk]:
+    places: list[Place] = []
     met: dict[str, str] = {}
-    names = (leaf for leaf in found if leaf.is_name and not leaf.text.isascii())
-    twins = (leaf for leaf in names if met.setdefault(normalize("NFC", leaf.place), leaf.place) != leaf.place)
-    places += [Place(leaf.place, 0, len(leaf.text)) for leaf in twins]
+    for leaf in found:
+        for span in find_lookalikes(leaf.text):
+            places += [Place(leaf.place, *span)]
+        # Two names of one object that differ only in how their letters are composed are drawn alike.
+        composed = "" if not leaf.is_name or leaf.text.isascii() else normalize("NFC", leaf.place)
+        if composed and met.setdefault(composed, leaf.place) != leaf.place:
+            places += [Place(leaf.place, 0, len(leaf.text))]
     if places:
         where = _format_count(len(places), "place")
         yield _warn_of("lookalike", f"letters that imitate others, or are crossed out: {where}", places)
