@@ -151,10 +151,7 @@ class Listening:
     def __init__(self, news: News, on_change: Told | None) -> None:
         self._news = news
         self.told = asyncio.Event()
-        self.on_change: Told = on_change or self._note
-
-    def _note(self, _id: str | None) -> None:
-        self.told.set()
+        self.on_change: Told = on_change or (lambda _id: self.told.set())
 
     async def wait(self, seconds: float) -> None:
         """Wait until something has changed since the last wait ended.
