@@ -52,17 +52,14 @@ class ConfiguredHost(Host):
         closes_store: bool = False,
         model_api: Callable[[Host], ModelApi] | None = None,
     ) -> None:
-        """Combine the parts.
+        """Combine the parts: as for ``Host``, but for those here.
 
         Args:
             config: the configuration.
             environ: environment variables, where API keys are looked up.
             provider: used instead of the configured models.
-            reviewer: asks the person; ``None`` if nobody can be asked. By default the terminal.
             review: replaces the configured review mode of every server that is not configured to be refused.
-            store: keeps reservations, grants, reviews and the audit; in memory by default.
             closes_store: let ``aclose`` close the store too; by default whoever made the store closes it.
-            model_api: also serve servers that call a vendor's API themselves; see ``Host``.
 
         Raises:
             ConfigError: the configuration contradicts itself.

@@ -23,7 +23,7 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import mkstemp
 from threading import Thread
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -426,35 +426,21 @@ def _bind_socket(address: str, port: int) -> socket.socket:
 
 
 @asynccontextmanager
-async def serve_and_open_page(
-    store: Store,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    config: Config | None = None,
-    remote: bool = False,
-    browse: bool = True,
-    undo: float | None = None,
-    asker: Asker | None = None,
-    servers: Servers | None = None,
-) -> AsyncGenerator[RunningPage]:
+async def serve_and_open_page(store: Store, *, browse: bool = True, **options: Any) -> AsyncGenerator[RunningPage]:
     """Serve the page within a block; print an address that opens it once, to standard error, and open it in a browser.
 
-    Arguments as for ``running_page``; ``browse=False`` only prints.
+    ``options`` as for ``running_page``; ``browse=False`` only prints.
 
     Raises:
         ConfigError: as for ``running_page``.
     """
-    serving = running_page(
-        store, host=host, port=port, config=config, remote=remote, undo=undo, asker=asker, servers=servers
-    )
-    async with serving as running:
+    async with running_page(store, **options) as running:
         address = running.address()
         signs_in = running.page.access.settings is not None
         once = f"people sign in; served at {running.plain}" if signs_in else "the address opens it once, in one browser"
         sys.stderr.write(f"Review page: {address}\n({once})\n")
         elsewhere = address.replace(running.origin, running.plain, 1)
-        if not is_loopback(host, subdomains=False):
+        if not is_loopback(options.get("host", "127.0.0.1"), subdomains=False):
             sys.stderr.write(
                 "Not encrypted: this address, the session that it opens, all questions and all answers. Who can "
                 "read this network can decide, too. Use ssh -L or a proxy with TLS unless you trust it.\n"
