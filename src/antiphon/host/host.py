@@ -469,7 +469,6 @@ class ShowingReviewer(Protocol):
 
     async def aclose(self) -> None:
         """End what it has opened."""
-        ...
 
 
 class ModelApi(Protocol):
@@ -485,4 +484,3 @@ class ModelApi(Protocol):
 
     async def aclose(self) -> None:
         """Close the endpoint, and withdraw the asks that wait."""
-        ...

@@ -139,7 +139,6 @@ class Extension(Protocol):
         Returns:
             A coroutine, which is then run, or anything else.
         """
-        ...
 
 
 @dataclass(eq=False)

@@ -123,7 +123,6 @@ class Growth(Protocol):
         Args:
             model: the name of the model that answers; ``None`` for the provider's default.
         """
-        ...
 
     def add(self, text: str) -> None:
         """Add text to the answer.
@@ -131,7 +130,6 @@ class Growth(Protocol):
         Args:
             text: the text that has come since the last call.
         """
-        ...
 
 
 @runtime_checkable
@@ -156,7 +154,6 @@ class Warming(Protocol):
 
     async def warm(self, model: str | None = None) -> None:
         """Load what the model needs. May be repeated, and cancelled."""
-        ...
 
 
 async def completion_of(

@@ -81,7 +81,6 @@ class Servers(Protocol):
 
     async def switch_tool(self, identity: str, tool: str, *, on: bool, by: str | None) -> None:
         """Show a tool to clients, or hide and refuse it."""
-        ...
 
     async def read_skill(self, identity: str, entry: Skill) -> bytes:
         """Fetch the ``SKILL.md`` of a skill, and verify it by its entry; raises ``AntiphonError`` if that fails."""

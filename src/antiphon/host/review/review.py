@@ -302,7 +302,6 @@ class Informed(Protocol):
 
     def handed_over(self, origin: Origin, why: str | None) -> None:
         """Note that an answer was handed over to the server, or ``why`` it came too late; see ``Host.handed_over``."""
-        ...
 
 
 def obstacle_of(reviewer: Reviewer | None) -> str:

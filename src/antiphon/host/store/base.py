@@ -476,7 +476,6 @@ class Store(Protocol):
             off: since when it is off, in seconds since the epoch; ``None`` if it is on.
             by: who decided.
         """
-        ...
 
     async def add_grant(self, row: GrantRow) -> None:
         """Store a grant; adding the same one again restarts its count.
@@ -484,7 +483,6 @@ class Store(Protocol):
         Args:
             row: the grant.
         """
-        ...
 
     async def grants(self, identity: str | None = None) -> list[GrantRow]:
         """Return the grants in force, oldest first.
@@ -508,7 +506,6 @@ class Store(Protocol):
         Args:
             row: the block.
         """
-        ...
 
     async def unblock(self, identity: str) -> bool:
         """Unblock a server. Returns whether it was blocked.
@@ -563,7 +560,6 @@ class Store(Protocol):
         Args:
             call: the call.
         """
-        ...
 
     async def run_entries(self, run: str) -> list[str]:
         """Return all that was recorded of an agent's run, oldest first.
@@ -589,7 +585,6 @@ class Store(Protocol):
         Args:
             run: id of the run.
         """
-        ...
 
     async def review(self, id: str) -> ReviewRow | None:
         """Return one question, or ``None``.
@@ -676,7 +671,6 @@ class Store(Protocol):
             state: why it ends.
             keep_item: keep its content, which is removed otherwise.
         """
-        ...
 
     async def claim_review(self, id: str) -> None:
         """Declare that this process waits for a question that another process took for abandoned.
@@ -684,7 +678,6 @@ class Store(Protocol):
         Args:
             id: id of the question.
         """
-        ...
 
     async def reviews_version(self) -> int:
         """Return a number that increases with every change of a question."""
@@ -700,7 +693,6 @@ class Store(Protocol):
         Args:
             until: when this record ends unless it is renewed, in seconds since the epoch.
         """
-        ...
 
     async def watched(self) -> bool:
         """Return whether a person looks now at what any process shows."""
@@ -712,7 +704,6 @@ class Store(Protocol):
         Args:
             row: the partial answer.
         """
-        ...
 
     async def drop_partial(self, id: str) -> None:
         """Remove a partial answer, if it is there.
@@ -720,7 +711,6 @@ class Store(Protocol):
         Args:
             id: id of its review.
         """
-        ...
 
     async def partials(self) -> list[PartialRow]:
         """Return the partial answers, oldest first."""
@@ -737,7 +727,6 @@ class Store(Protocol):
             until: when it ends, in seconds since the epoch.
             most: most rows of this kind to keep; beyond that those that end first are deleted.
         """
-        ...
 
     async def take_timed_row(self, kind: str, id: str) -> str | None:
         """Delete a row, and return its body unless it has ended: of several takers, one gets it.
@@ -762,4 +751,3 @@ class Store(Protocol):
 
     async def aclose(self) -> None:
         """Release all resources; the store cannot be used afterwards."""
-        ...

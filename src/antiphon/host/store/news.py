@@ -36,7 +36,6 @@ class NewsSource(Protocol):
         Args:
             told: the function; it must return at once.
         """
-        ...
 
 
 class News:
