@@ -19,7 +19,7 @@ from antiphon.host.budget import format_dollars
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.config import Config, load_config
 from antiphon.host.configured_host import ConfiguredHost, queue_in
-from antiphon.host.host import Host, ModelApi, ReviewerMaker
+from antiphon.host.host import ReviewerMaker
 from antiphon.host.model_catalogue import ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.host.models.selection import complete_model, model_of
@@ -77,7 +77,12 @@ def choose_host(
     """
     if answers.yes and answers.deny:
         raise ConfigError("--yes and --deny contradict each other")
-    endpoint = _load_model_api() if model_api else None
+    endpoint = None
+    if model_api:
+        # Imported here, as other commands need none of it.
+        from antiphon.model_api.endpoint import serve_model_api
+
+        endpoint = serve_model_api
     if answers.deny:
         if config is not None:
             # Checks that a file which was named exists and can be read.
@@ -101,13 +106,6 @@ def choose_host(
         closes_store=True,
         model_api=endpoint,
     )
-
-
-def _load_model_api() -> Callable[[Host], ModelApi]:
-    # Imported here, as other commands need none of it.
-    from antiphon.model_api.endpoint import serve_model_api
-
-    return serve_model_api
 
 
 def _choose_reviewer(

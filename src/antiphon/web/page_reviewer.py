@@ -15,18 +15,8 @@ from antiphon.host.host import Host
 from antiphon.host.own_request import Asker
 from antiphon.host.review.definitions import Servers
 from antiphon.host.review.notify import Notices
-from antiphon.host.review.queue import Queue
-from antiphon.host.review.review import (
-    Decision,
-    Deny,
-    ElicitItem,
-    Filled,
-    NoReviewer,
-    Reviewer,
-    ReviewItem,
-    ToolItem,
-    check_undo,
-)
+from antiphon.host.review.queue import Queue, check_undo
+from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, Reviewer, ReviewItem, ToolItem
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.machine.public_names import describe_install

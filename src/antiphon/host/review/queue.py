@@ -20,6 +20,7 @@ from typing import Literal
 
 import msgspec
 
+from antiphon.errors import ConfigError
 from antiphon.host.audit import Audit
 from antiphon.host.checks.ask_limits import LimitReached
 from antiphon.host.checks.people import Decider, write_decider
@@ -115,6 +116,13 @@ CHECK = 1.0
 _EACH = 50e-6
 """Seconds of rest for each question that waits, after all were compared: some twenty times as long as that takes."""
 _log = logging.getLogger("antiphon.host")
+
+
+def check_undo(seconds: float | None) -> float | None:
+    """Return the seconds in which a permission can be taken back; raise ``ConfigError`` if they are out of bounds."""
+    if seconds is not None and not 0 <= seconds <= review.MAX_UNDO:
+        raise ConfigError(f"undo is 0 to {review.MAX_UNDO:g} seconds")
+    return seconds
 
 
 class DecisionWatch:

@@ -11,7 +11,6 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from antiphon.errors import ConfigError
 from antiphon.host.budget import Costs, find_dearest, worst_case
 from antiphon.host.checks.labels import Label
 from antiphon.host.checks.people import Demands, write_decider
@@ -287,13 +286,6 @@ class Reviewer(Protocol):
             NoReviewer: the person cannot be reached any more.
         """
         ...
-
-
-def check_undo(seconds: float | None) -> float | None:
-    """Return the seconds in which a permission can be taken back; raise ``ConfigError`` if they are out of bounds."""
-    if seconds is not None and not 0 <= seconds <= MAX_UNDO:
-        raise ConfigError(f"undo is 0 to {MAX_UNDO:g} seconds")
-    return seconds
 
 
 @runtime_checkable

@@ -123,8 +123,8 @@ def check_body_type(headers: Headers) -> HttpRefusal | None:
 
 def check_media(headers: Headers, *, json_only: bool) -> HttpRefusal | None:
     """Check the type of the body (415) and ``Accept`` (406) of a POST."""
-    refusal = check_body_type(headers)
-    if refusal is not None:
+    is_usual = headers.get(b"content-type") == b"application/json" and b"content-encoding" not in headers
+    if not is_usual and (refusal := check_body_type(headers)) is not None:
         return refusal
     accept = headers.get(b"accept", b"*/*")
     if accept == _USUAL:
