@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
-from antiphon.machine.side_process.child import DONE, FAILED, REPLY, REQUEST
+from antiphon.machine.side_process.child import DONE, ENVIRONMENT, FAILED, REPLY, REQUEST
 
 PROGRAM = "from antiphon.machine.side_process.child import main; main(1 << 30)"
 
@@ -13,7 +14,10 @@ PROGRAM = "from antiphon.machine.side_process.child import main; main(1 << 30)"
 def talk(*requests: tuple[str, bytes]) -> list[tuple[int, bytes]]:
     """Hand a child pieces of work, and read its replies until it ends."""
     written = b"".join(REQUEST.pack(len(name), len(data), 5.0) + name.encode() + data for name, data in requests)
-    done = subprocess.run([sys.executable, "-c", PROGRAM], input=written, capture_output=True, check=True)
+    environment = os.environ | ENVIRONMENT
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=written, env=environment, capture_output=True, check=True
+    )
     replies, rest = [], done.stdout
     while rest:
         status, length = REPLY.unpack(rest[: REPLY.size])

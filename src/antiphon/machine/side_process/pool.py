@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from antiphon.errors import TooCostly
-from antiphon.machine.side_process.child import DONE, REPLY, REQUEST, TOO_LARGE
+from antiphon.machine.side_process.child import DONE, ENVIRONMENT, REPLY, REQUEST, TOO_LARGE
 
 MAX_PROCESSES = 2
 """Most side processes at once. They are idle most of the time, and take about 30 MiB each."""
@@ -59,7 +59,7 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _KEPT if name in os.environ},
+            env={name: os.environ[name] for name in _KEPT if name in os.environ} | ENVIRONMENT,
         )
 
     def work(self, name: str, payload: bytes, seconds: float) -> tuple[int, bytes]:
