@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -112,6 +114,29 @@ async def test_no_more_than_a_bounded_number_waits():
     done = await asyncio.gather(*work, return_exceptions=True)
     assert sum(isinstance(each, TooCostly) for each in done) == 1
     assert len({each for each in done if isinstance(each, bytes)}) <= pool.MAX_PROCESSES
+
+
+def test_event_loops_of_several_threads_share_the_places(monkeypatch):
+    """Each piece of work gives its place back, also on a Python whose threads run at the same time."""
+    shared, goes_on = pool._Pool(), threading.Event()
+    goes_on.set()
+    # Many pieces are needed, and only their places are looked at.
+    monkeypatch.setattr(shared, "_work", lambda *piece: bytes(goes_on.wait(60)))
+
+    async def work(times: int, pieces: int) -> list[bytes | BaseException]:
+        done: list[bytes | BaseException] = []
+        for _ in range(times):
+            tasks = [asyncio.ensure_future(shared.run("", b"", 60.0)) for _ in range(pieces)]
+            await asyncio.sleep(0)
+            goes_on.set()
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+        return done
+
+    with ThreadPoolExecutor(4) as threads:
+        for done in threads.map(lambda _: asyncio.run(work(30, 100)), range(4)):
+            assert {*done} == {b"\0"}
+    goes_on.clear()
+    assert [type(each) for each in asyncio.run(work(1, pool.MAX_WAITING + 1)) if each != b"\0"] == [TooCostly]
 
 
 async def test_keys_in_the_environment_stay_here(monkeypatch):

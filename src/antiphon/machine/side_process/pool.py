@@ -126,18 +126,17 @@ class _Work:
 
 
 class _Pool:
-    """The processes of this program, and a thread for each of them that may be at work."""
+    """The processes of this program, for the event loops of all its threads, and a thread for each process at work."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(MAX_PROCESSES, thread_name_prefix="antiphon-side-process")
         self._idle: list[_Process] = []
-        self._waiting = 0
+        self._places = threading.Semaphore(MAX_WAITING)
 
     async def run(self, name: str, payload: bytes, seconds: float) -> bytes:
         """Have a piece of work done; see ``run_aside``."""
-        if self._waiting >= MAX_WAITING:
+        if not self._places.acquire(blocking=False):
             raise TooCostly("too much of what peers sent is being checked already")
-        self._waiting += 1
         work = _Work()
         try:
             async with asyncio.timeout(seconds * _PATIENCE):
@@ -146,7 +145,7 @@ class _Pool:
             raise _too_long(seconds) from None
         finally:
             work.give_up()
-            self._waiting -= 1
+            self._places.release()
 
     def close(self) -> None:
         """End the processes that have nothing to do; the others end with their work."""
