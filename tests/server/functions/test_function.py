@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
@@ -229,6 +231,23 @@ async def test_threads_are_used_again():
     """One call after the other needs one thread."""
     workers = Workers(5)
     assert len({await workers.run(threading.get_ident) for _ in range(20)}) == 1
+
+
+async def test_a_thread_does_not_keep_the_context_of_its_first_call():
+    """A free-threaded Python lets a thread inherit the context in which it was started."""
+    workers, variable = Workers(1), contextvars.ContextVar[object]("variable")
+
+    async def call() -> weakref.ref[set[int]]:
+        value = set[int]()
+        variable.set(value)
+        await workers.run(lambda: None)
+        return weakref.ref(value)
+
+    kept = await asyncio.create_task(call())
+    # A second call: the thread has put down the first.
+    await asyncio.create_task(workers.run(lambda: None))
+    gc.collect()
+    assert kept() is None
 
 
 async def test_a_cancelled_caller_is_free_at_once():

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
+from itertools import count
 from queue import SimpleQueue
 from types import CodeType
 from typing import Any, cast
@@ -141,12 +142,10 @@ class _Job(Struct, frozen=True):
 
 
 class Workers:
-    """Up to ``limit`` threads that run calls in order of arrival."""
+    """Up to ``limit`` threads that run calls in order of arrival, those of several event loops as well."""
 
     def __init__(self, limit: int = MAX_THREADS) -> None:
-        self._limit = limit
-        self._count = 0
-        self._idle = threading.Semaphore(0)
+        self._startable, self._idle, self._count = threading.Semaphore(limit), threading.Semaphore(0), count(1)
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
 
     async def run(self, call: Callable[[], Any]) -> Any:
@@ -154,9 +153,9 @@ class Workers:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._jobs.put(_Job(loop, future, copy_context(), call))
-        if not self._idle.acquire(blocking=False) and self._count < self._limit:
-            self._count += 1
-            threading.Thread(target=self._work, name=f"antiphon-{self._count}", daemon=True).start()
+        if not self._idle.acquire(blocking=False) and self._startable.acquire(blocking=False):
+            # Outside the context of this call, which a thread of a free-threaded Python would keep.
+            Context().run(threading.Thread(target=self._work, name=f"antiphon-{next(self._count)}", daemon=True).start)
         return await future
 
     def _work(self) -> None:
