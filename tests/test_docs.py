@@ -19,6 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from antiphon.cli.root import COMMANDS
+from tests.support.forked import Runner, open_runner
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -50,21 +51,19 @@ def blocks(page: Path) -> Iterator[Block]:
         yield Block(match["language"], match["marks"].split(), match["text"], line)
 
 
-def run(block: Block, folder: Path) -> str:
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    """Run programs without importing the library for each."""
+    with open_runner() as opened:
+        yield opened
+
+
+def run(block: Block, folder: Path, runner: Runner) -> str:
     """Run a program from a page as its reader would, and return what it printed."""
     program = folder / (block.file or f"line_{block.line}.py")
     program.write_text(block.text, encoding="utf-8")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        [sys.executable, program.name],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = runner(program, environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -82,12 +81,12 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.timeout(600)  # a page starts up to a dozen programs, one after the other
 @pytest.mark.parametrize("page", [page for page in PAGES if any("run" in b.marks for b in blocks(page))], ids=title)
-def test_the_programs_of_a_page_run(page: Path, tmp_path: Path):
+def test_the_programs_of_a_page_run(page: Path, tmp_path: Path, runner: Runner):
     """What a reader copies works, and prints what the page says."""
     printed = ""
     for block in blocks(page):
         if "run" in block.marks:
-            printed = run(block, tmp_path)
+            printed = run(block, tmp_path, runner)
         elif block.file:
             (tmp_path / block.file).write_text(block.text, encoding="utf-8")
         elif "output" in block.marks:
