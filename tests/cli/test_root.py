@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from antiphon.cli.root import COMMANDS
 from tests.cli.conftest import Cli
-from tests.cli.program import environment
+from tests.cli.program import environment, in_process
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -28,3 +29,16 @@ def test_help_and_completion_of_names_load_nothing_heavy(line: list[str]):
     assert "click" in loaded
     assert {name for name in loaded if name.startswith("antiphon.cli.commands")} == set()
     assert loaded & {"rich", "asyncio", "antiphon.client", "antiphon.host", "antiphon.server"} == set()
+
+
+def test_what_a_command_has_loaded_is_searched_for_no_garbage(tmp_path: Path):
+    """The program's end would search it, too."""
+    file = tmp_path / "counting.py"
+    file.write_text(
+        "import gc, sys\nfrom antiphon import Server\nserver = Server('counting')\n"
+        "print(gc.get_freeze_count(), gc.isenabled(), file=sys.stderr)\n",
+        encoding="utf-8",
+    )
+    done = in_process("serve", str(file))
+    frozen, is_enabled = done.err.split()
+    assert (done.code, int(frozen) > 10_000, is_enabled) == (0, True, "True")

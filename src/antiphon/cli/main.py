@@ -25,7 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _let_text_through()
     try:
         if sorted(given) in (["--json", "--version"], ["--json", "-V"]):
-            return _print_version()
+            from antiphon.cli.commands.doctor.command import describe_version
+            from antiphon.cli.output.formats import print_json
+
+            print_json(describe_version())
+            return 0
         from antiphon.cli.root import run_command
 
         return run_command(given)
@@ -42,14 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from antiphon.cli.output.formats import report_error
 
         return report_error(error)
-
-
-def _print_version() -> int:
-    from antiphon.cli.commands.doctor.command import describe_version
-    from antiphon.cli.output.formats import print_json
-
-    print_json(describe_version())
-    return 0
 
 
 def _let_text_through() -> None:
