@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.certificates import write_certificate
+
 # Hypothesis fails an example that takes longer than 200 ms, and a test whose examples are slow to draw: on a busy
 # machine, any of them. What is slow is found by the benchmarks.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -71,12 +73,15 @@ TOLD_BY_MACHINE = ("CI", "SSH_CONNECTION", "SSH_TTY", "BROWSER", "NO_COLOR", "FO
 
 
 @pytest.fixture(scope="session", autouse=True)
-def state_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def state_of_their_own(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[None]:
     """Give the tests, and programs that they start, a state folder of their own, no keyring and no machine's wishes."""
     with pytest.MonkeyPatch.context() as patch:
         for name in TOLD_BY_MACHINE:
             patch.delenv(name, raising=False)
         patch.setitem(os.environ, "XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        if "not interop" in pytestconfig.option.markexpr and "ANTIPHON_LIVE" not in os.environ:
+            # No test calls a public site, yet many clients would read the certificates of all authorities: 20 ms each.
+            patch.setitem(os.environ, "SSL_CERT_FILE", str(write_certificate(tmp_path_factory.mktemp("trusted"))[0]))
         # The library chooses once in a process: without this, one that a test defined, wherever it was asked first.
         patch.setitem(os.environ, "PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
         yield
