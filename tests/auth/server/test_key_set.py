@@ -25,10 +25,10 @@ from antiphon.auth.server.key_set import (
 from antiphon.auth.server.resource_server import _CHECKS
 from antiphon.errors import ConfigError
 from tests.auth.server.protected import protected
-from tests.support.issuer import EC, RSA, Issuer
+from tests.support.issuer import EC, OTHER_RSA, RSA, Issuer
 from tests.support.network import until
 
-NEW = RSAKey.generate_key(2048, {"kid": "new"}, private=True)
+NEW = RSAKey.import_key({**OTHER_RSA.as_dict(private=True), "kid": "new"})
 
 
 def jwks(*keys):
