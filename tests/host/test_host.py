@@ -45,8 +45,14 @@ def test_a_part_that_does_not_exist_is_named(wrong: dict):
         ({"budget": 5}, "budget is a Budget, not 5"),
         ({"redaction": True}, "redaction is a Redaction, not True"),
         ({"store": "host.db"}, "store is a Store, not a path: open_store('host.db') makes one"),
-        ({"reviewer": id}, 'reviewer is "terminal", a Reviewer, its maker or None, not <built-in function id>'),
-        ({"reviewer": "page"}, "reviewer is \"terminal\", a Reviewer, its maker or None, not 'page'"),
+        (
+            {"reviewer": id},
+            'reviewer is "terminal", for open_host "queue", a Reviewer, its maker or None, not <built-in function id>',
+        ),
+        (
+            {"reviewer": "page"},
+            'reviewer is "terminal", for open_host "queue", a Reviewer, its maker or None, not \'page\'',
+        ),
     ],
 )
 def test_a_part_of_another_type_is_named_at_once(wrong: dict, said: str):

@@ -170,18 +170,8 @@ def open_host(
             'reviewer="queue" needs a store that others can open: write store = "default" in antiphon.toml'
         )
     store = open_store(place)
-    asked = _make_reviewer(reviewer, store, config) if isinstance(reviewer, str) else reviewer
+    asked = queue_in(store, config) if reviewer == "queue" else reviewer
     return ConfiguredHost(config, variables, reviewer=asked, store=store, closes_store=True)
-
-
-def _make_reviewer(name: str, store: Store, config: Config) -> Reviewer | Literal["terminal"]:
-    match name:
-        case "terminal":
-            return "terminal"
-        case "queue":
-            return queue_in(store, config)
-        case _:
-            raise ConfigError(f'reviewer is "terminal", "queue", a Reviewer, its maker or None, not {name!r}')
 
 
 def config_of(host: Host) -> Config | None:

@@ -453,7 +453,9 @@ def _make_reviewer(given: str | Reviewer | ReviewerMaker | None, undo: float | N
     made = given(host) if callable(given) and not hasattr(given, "review") else given
     # One that only confirms calls of tools needs no more than that.
     if given is not None and not hasattr(made, "review") and not hasattr(made, "confirm"):
-        raise ConfigError(f'reviewer is "terminal", a Reviewer, its maker or None, not {given!r}')
+        raise ConfigError(
+            f'reviewer is "terminal", for open_host "queue", a Reviewer, its maker or None, not {given!r}'
+        )
     return cast("Reviewer | None", made)
 
 

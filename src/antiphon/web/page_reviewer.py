@@ -72,13 +72,10 @@ class PageReviewer:
         ``notify`` is told of each question, and closed with this. ``undo``: seconds in which a permission given on the
         page can be taken back; by default what is configured. ``asker``: answers when a person asks from the page.
         """
-        self._store = store
-        self._config = config
-        self._notify = notify
-        self._undo = undo
+        self._store, self._config, self._notify = store, config, notify
+        self._undo, self._asker = undo, asker
         self._queue = Queue(store, notify=notify)
         self._opener = opener or load_opener()
-        self._asker = asker
         self.servers: Servers | None = None
         """The servers that are shown on the page; set by the gateway in front of them."""
         self._page: Any = None

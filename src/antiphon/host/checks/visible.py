@@ -290,7 +290,8 @@ def _list_joiner_patterns(present: Counter[str]) -> Iterator[tuple[str, re.Patte
     first: one before a joiner is then already replaced by a private character, which the joiner's pattern accepts.
     """
     # So: emoji; Sk: skin tones; Sm and Po: a few arrows and signs with an emoji form.
-    symbols = "".join(re.escape(char) for char in present if _is_symbol(char))
+    drawn = (char for char in present if unicodedata.category(char) in ("So", "Sk", "Sm", "Po"))
+    symbols = "".join(re.escape(char) for char in drawn if ord(char) > 0x7F and ord(char) not in _FILLERS)
     if "\ufe0f" in present:
         yield "\ufe0f", re.compile(f"(?<=[{symbols}0-9#*])\ufe0f")
     if "\u200d" in present and symbols:
@@ -328,10 +329,6 @@ _SPECIAL: tuple[tuple[frozenset[int] | range, Hidden], ...] = (
     (_FILLERS, "filler"),
     (_FORGERIES, "control"),
 )
-
-
-def _is_symbol(char: str) -> bool:
-    return ord(char) > 0x7F and unicodedata.category(char) in ("So", "Sk", "Sm", "Po") and ord(char) not in _FILLERS
 
 
 GUTTER = "│ "

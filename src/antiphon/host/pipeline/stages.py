@@ -423,7 +423,9 @@ async def pass_result(desk: Desk, result: R, params: AnyParams, origin: Origin) 
     if not desk.policy.results:
         return result
     kind, name, call = _read_params(params)
-    rules = [rule for rule in desk.policy.results if kind in rule.kinds and _covers_name(rule, name, origin)]
+    # A task that was picked up by its id alone may be of any tool, but is no exception for one.
+    names = ((rule, rule.name if name or rule.effect == "pass" else "*") for rule in desk.policy.results)
+    rules = [rule for rule, called in names if kind in rule.kinds and covers_tool(called, rule.server, name, origin)]
     if not rules:
         return result
     case = Case(desk, origin, TOOL)
@@ -433,11 +435,6 @@ async def pass_result(desk: Desk, result: R, params: AnyParams, origin: Origin) 
     if passed.is_error:
         raise Rejected(passed.text, data={"reason": "policy"})
     return _restore_reading(result, passed)
-
-
-def _covers_name(rule: ResultRule, name: str, origin: Origin) -> bool:
-    # A task that was picked up by its id alone may be of any tool, but is no exception for one.
-    return covers_tool(rule.name if name or rule.effect == "pass" else "*", rule.server, name, origin)
 
 
 def _read_params(params: AnyParams) -> tuple[ResultKind, str, CallToolRequestParams]:
