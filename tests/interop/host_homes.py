@@ -172,6 +172,8 @@ def _opencode(entries: Entries, url: str) -> str:
             "small_model": "here/scripted",
             "autoupdate": False,
             "share": "disabled",
+            # It would wait thirty seconds for a server to start.
+            "experimental": {"mcp_timeout": 90_000},
             "provider": {"here": provider},
             "mcp": {name: entry(said) for name, said in entries.items()},
         }
