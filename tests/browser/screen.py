@@ -6,7 +6,7 @@ import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 FLAGS = [
     "--no-sandbox",
@@ -20,6 +20,7 @@ FLAGS = [
     # Whatever a page tries to reach elsewhere fails at once, and is seen by the test as a request.
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost , EXCLUDE *.localhost",
 ]
+expect.set_options(timeout=30_000)
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

@@ -46,7 +46,7 @@ async def test_a_host_of_others_shows_an_interface(chromium: Browser, tmp_path: 
         page.on("console", lambda said: "Content Security Policy" in said.text and blocked.append(said.text))
         await page.goto(f"http://127.0.0.1:{port}/")
         frame = page.frame_locator("iframe")
-        await expect(frame.locator("output")).to_have_text('{"hat":10}', timeout=30_000)
+        await expect(frame.locator("output")).to_have_text('{"hat":10}')
         await expect(page.locator("p")).to_have_text("prices")
         await frame.locator("button").click()
         await expect(frame.locator("output")).to_have_text('{"hat":11}')

@@ -140,7 +140,7 @@ async def test_an_answer_is_made_again_by_another_model_and_denied(chromium: Bro
 
 async def test_what_expires_is_refused_and_said_to_be(chromium: Browser):
     """The clock runs down before one's eyes; at zero the server has its refusal, and the page says so."""
-    async with desk(review_timeout=3.5) as page:
+    async with desk(review_timeout=9.5) as page:
         async with visit(chromium, page) as seen:
             await seen.count(0)
             question, task = await page.asked()

@@ -89,7 +89,7 @@ async def test_a_word_that_is_typed_outside_a_field_does_nothing(chromium: Brows
 @pytest.mark.parametrize("key", ["b", "s"])
 async def test_what_reaches_further_asks_once_and_can_be_taken_back(chromium: Browser, key: str):
     """With what it withdraws counted and named: of the server, or of the call alone."""
-    async with desk(undo=30) as page:
+    async with desk(undo=60) as page:
         first, _ = await page.asked(text="First")
         await page.asked(text="Second")
         async with visit(chromium, page) as seen:
@@ -113,7 +113,7 @@ async def test_what_reaches_further_asks_once_and_can_be_taken_back(chromium: Br
 
 async def test_denying_those_that_are_selected_asks_once_and_can_be_taken_back(chromium: Browser):
     """They are counted and named; taken back, all of them wait again."""
-    async with desk(undo=30) as page:
+    async with desk(undo=60) as page:
         asked = [await page.asked(text=text) for text in ("First", "Second", "Third")]
         async with visit(chromium, page) as seen:
             await seen.open(asked[0][0].id)

@@ -53,7 +53,7 @@ async def test_five_outcomes_are_kept_and_survive_a_reload(chromium: Browser):
 
 async def test_an_older_decision_can_be_taken_back_after_a_newer_one(chromium: Browser):
     """Each has a button of its own."""
-    async with desk(undo=30) as page:
+    async with desk(undo=60) as page:
         first, one = await page.asked(text="First")
         second, two = await page.asked(text="Second")
         async with visit(chromium, page) as seen:
@@ -72,7 +72,7 @@ async def test_an_older_decision_can_be_taken_back_after_a_newer_one(chromium: B
 @pytest.mark.parametrize("size", [(1280, 900), (390, 800)])
 async def test_nothing_moves_when_an_outcome_arrives(chromium: Browser, size: tuple[int, int]):
     """The button for approval is at the same place before and after, and for the next request."""
-    async with desk(undo=30) as page:
+    async with desk(undo=60) as page:
         first, _ = await page.asked(text="First")
         second, _ = await page.asked(text="Second " * 300)
         async with visit(chromium, page, viewport={"width": size[0], "height": size[1]}) as seen:
@@ -88,7 +88,7 @@ async def test_nothing_moves_when_an_outcome_arrives(chromium: Browser, size: tu
 
 async def test_an_outcome_hides_neither_a_change_nor_a_lost_connection(chromium: Browser):
     """On a wide screen it stands beside what will be sent; on a phone a lost connection lies over it."""
-    async with desk(undo=30) as page, visit(chromium, page, viewport={"width": 1440, "height": 700}) as seen:
+    async with desk(undo=60) as page, visit(chromium, page, viewport={"width": 1440, "height": 700}) as seen:
         first, _ = await page.asked(text="Describe a sweater in many words. " * 20)
         second, _ = await page.asked(text="Describe a scarf in many words. " * 20)
         await seen.open(first.id)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 
 async def test_the_price_follows_the_model(chromium: Browser):
     """Wherever it stands: on the button, beside it, in the head, in the list of costs."""
-    async with desk(provider=models(), undo=30) as page:
+    async with desk(provider=models(), undo=60) as page:
         question, _ = await page.asked()
         cheap, dear = (format_dollars(most_of(question.item, name)) for name in ("plain", "clever"))
         async with visit(chromium, page) as seen:

@@ -93,7 +93,7 @@ async def test_all_that_were_on_the_screen_are_ticked(chromium: Browser):
 
 async def test_several_are_taken_back_as_one_is(chromium: Browser):
     """All wait again, and their entry is gone."""
-    async with desk(undo=30) as page:
+    async with desk(undo=60) as page:
         alike = await described(page, 3)
         async with visit(chromium, page) as seen:
             await opened(seen, alike[0][0])

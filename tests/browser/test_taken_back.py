@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 async def test_a_permission_is_taken_back(chromium: Browser):
     """By its key: the request waits again, on the screen, and nothing was sent."""
-    async with desk(undo=30) as page:
+    async with desk(undo=60) as page:
         question, task = await page.asked()
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
@@ -29,7 +29,7 @@ async def test_a_permission_is_taken_back(chromium: Browser):
 
 async def test_a_permission_is_taken_back_without_script(chromium: Browser):
     """By the button beside what was said."""
-    async with desk(undo=30) as page:
+    async with desk(undo=60) as page:
         question, task = await page.asked()
         context = await chromium.new_context(java_script_enabled=False, viewport=WIDE, locale="en-GB")
         tab = await context.new_page()
