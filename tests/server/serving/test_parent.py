@@ -137,7 +137,7 @@ def test_a_number_of_workers_that_cannot_be_is_refused(workers: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("transport", "message"), [("stdio", "over stdio each client"), ("sse", "lives in one process")]
+    ("transport", "message"), [("stdio", "is for a network, not for stdio"), ("sse", "lives in one process")]
 )
 def test_what_needs_one_process_is_refused_with_the_remedy(transport: str, message: str) -> None:
     """A client may reach any worker, also within one session."""

@@ -90,7 +90,7 @@ def test_an_unknown_transport_is_refused() -> None:
 def test_options_of_a_network_are_refused_over_stdio(option: dict[str, Any]) -> None:
     """Ignored, they would leave the author at a URL that nothing serves; the error says how to serve it."""
     (name,) = option
-    with pytest.raises(ConfigError, match=f"^{name}= is for servers on a network.*server\\.run\\('http', {name}="):
+    with pytest.raises(ConfigError, match=f"^{name}= is for a network, .*: write server\\.run\\('http', {name}="):
         Server("s").run(**option)
 
 

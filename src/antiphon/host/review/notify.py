@@ -169,8 +169,7 @@ class ServiceNotices:
             self._count = 0
             self._last = time.monotonic()
             try:
-                if text := await self._write_text(latest, count):
-                    await self.send_text(text)
+                await self._tell(latest, count)
                 self._has_failed = False
             except Exception as error:
                 # The address may contain a secret, and so may an error that quotes it: neither is logged.
@@ -178,6 +177,11 @@ class ServiceNotices:
                     said = str(error) if isinstance(error, NotDelivered) else type(error).__name__
                     _log.warning("%s failed: %s", self.name, said)
                 self._has_failed = True
+
+    async def _tell(self, latest: Sequence[str], count: int) -> None:
+        """Send one notice about the latest of ``count`` questions."""
+        if text := await self._write_text(latest, count):
+            await self.send_text(text)
 
     async def _write_text(self, latest: Sequence[str], count: int) -> str:
         """Describe the latest of ``count`` questions; empty if all were decided in the meantime."""

@@ -125,10 +125,7 @@ def _check_stdio_options(**given: object) -> None:
     usual = {"host": "127.0.0.1", "port": 8000, "workers": 1}
     for name, value in given.items():
         if value != usual.get(name):
-            raise ConfigError(
-                f"{name}= is for servers on a network, and run() serves over stdio, where each client starts a process "
-                f"of its own: server.run('http', {name}=...), or leave {name}= out"
-            )
+            raise ConfigError(f"{name}= is for a network, not for stdio: write server.run('http', {name}=...)")
 
 
 def is_stdio_child() -> bool:
