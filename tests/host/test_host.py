@@ -44,14 +44,15 @@ def test_a_part_that_does_not_exist_is_named(wrong: dict):
         ({"limits": 5}, "limits is a Limits, not 5"),
         ({"budget": 5}, "budget is a Budget, not 5"),
         ({"redaction": True}, "redaction is a Redaction, not True"),
+        ({"model_api": True}, "model_api is antiphon.model_api.serve_model_api or None, not True"),
         ({"store": "host.db"}, "store is a Store, not a path: open_store('host.db') makes one"),
         (
             {"reviewer": id},
-            'reviewer is "terminal", for open_host "queue", a Reviewer, its maker or None, not <built-in function id>',
+            'reviewer is "terminal", in open_host "queue", a Reviewer, its maker or None, not <built-in function id>',
         ),
         (
             {"reviewer": "page"},
-            'reviewer is "terminal", for open_host "queue", a Reviewer, its maker or None, not \'page\'',
+            'reviewer is "terminal", in open_host "queue", a Reviewer, its maker or None, not \'page\'',
         ),
     ],
 )

@@ -145,6 +145,8 @@ class Host:
             choose=choose or make_chooser(self.provider),
             edit_note=edit_note,
         )
+        if model_api is not None and not callable(model_api):
+            raise ConfigError(f"model_api is antiphon.model_api.serve_model_api or None, not {model_api!r}")
         # It begins to listen when the first server is equipped.
         self._model_api = None if model_api is None else model_api(self)
 
@@ -453,9 +455,7 @@ def _make_reviewer(given: str | Reviewer | ReviewerMaker | None, undo: float | N
     made = given(host) if callable(given) and not hasattr(given, "review") else given
     # One that only confirms calls of tools needs no more than that.
     if given is not None and not hasattr(made, "review") and not hasattr(made, "confirm"):
-        raise ConfigError(
-            f'reviewer is "terminal", for open_host "queue", a Reviewer, its maker or None, not {given!r}'
-        )
+        raise ConfigError(f'reviewer is "terminal", in open_host "queue", a Reviewer, its maker or None, not {given!r}')
     return cast("Reviewer | None", made)
 
 
