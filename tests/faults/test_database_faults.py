@@ -196,8 +196,9 @@ async def test_what_nobody_waits_for_is_closed_when_the_database_is_back(postgre
     with pytest.raises(asyncio.CancelledError):
         await call
     await asyncio.to_thread(postgres.start)
-    await store.recover()
-    assert await queue.pending() == []
+    # It may still be trying to keep this when the server is back; a test's time limit bounds the wait.
+    while await queue.pending():
+        await store.recover()
     assert (await queue.get(question.id)).state == "withdrawn"
 
 

@@ -77,5 +77,5 @@ async def test_a_question_of_another_kind_has_no_call() -> None:
     """The id of a request for a completion names no call of a tool."""
     store, asked = MemoryStore(), request()
     item = ReviewItem(origin=origin(), params=asked, received=asked, provider="echo", choices=frozenset({"approve"}))
-    row = await Queue(store)._put("request", item, item.origin, ["x"], None)
+    row = await Queue(store)._put("request", item, ["x"], None)
     assert await find_call(store, row.id, IDENTITY, "order", None) is None

@@ -10,12 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.errors import Rejected
+from antiphon.errors import InternalError, Rejected
 from antiphon.host import Answer, Approve, Deny, Edit, Host, MemoryStore, ReviewItem, Scripted, Terms, digest
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Queue
 from antiphon.host.review.review import hash_of
 from antiphon.host.store.base import Change, Decided, ReviewRow
+from antiphon.sql.database_store import StoreStalled
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Round
 from antiphon.wire.tools import CallToolRequestParams
@@ -39,6 +40,13 @@ async def first(queue: Queue, count: int = 1) -> list[Question]:
         if len(questions) >= count:
             return questions
     raise AssertionError
+
+
+async def emptied(queue: Queue) -> None:
+    """Wait until no question is there, which a test's time limit bounds."""
+    async for _ in queue.changes():
+        if not await queue.pending():
+            return
 
 
 def hashes(*questions: Question) -> dict[str, str]:
@@ -234,10 +242,47 @@ async def test_a_withdrawn_ask_takes_its_question_back(place: Place):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await queue.pending() == []
+        await emptied(queue)
         with pytest.raises(AlreadyDecided, match="withdrawn"):
             await queue.decide(question.id, approval(question), hash=question.hash)
         assert (await store.holds(), [balance.held.tokens for balance in await store.balances()]) == ([], [0] * 4)
+
+
+async def test_an_ask_withdrawn_while_its_question_is_stored_takes_it_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    """Other processes see a question before the one that asks knows that it is stored; nobody can decide it then."""
+    async with place.open() as store:
+        queue, put = Queue(store, clock=place.clock), store.put_review
+
+        async def put_and_cancel(row: ReviewRow) -> ReviewRow:
+            stored = await put(row)
+            task.cancel()
+            await asyncio.sleep(0)
+            return stored
+
+        monkeypatch.setattr(store, "put_review", put_and_cancel)
+        task = asyncio.create_task(Host(Scripted([]), reviewer=queue, store=store)(request(), origin()))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await emptied(queue)
+        assert [done.state for done in await queue.history()] == ["withdrawn"]
+
+
+async def test_a_question_that_was_stored_too_late_is_taken_back(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """The ask has failed with its store, so nobody waits for what the store keeps of it."""
+    async with place.open() as store:
+        queue, put = Queue(store, clock=place.clock), store.put_review
+
+        async def put_late(row: ReviewRow) -> ReviewRow:
+            await put(row)
+            raise StoreStalled("the store did not respond")
+
+        monkeypatch.setattr(store, "put_review", put_late)
+        with pytest.raises(InternalError):
+            await Host(Scripted([]), reviewer=queue, store=store)(request(), origin())
+        await emptied(queue)
+        assert [done.state for done in await queue.history()] == ["withdrawn"]
 
 
 async def test_a_question_expires(place: Place):
@@ -258,7 +303,7 @@ async def test_the_history_is_of_the_latest(place: Place):
         item, ids = await shown(), []
         for number in range(4):
             place.clock.now += 1
-            row = await queue._put("request", item, origin(str(number)), [str(number)], None)
+            row = await queue._put("request", item, [str(number)], None)
             ids.append(row.id)
             question = await queue.get(row.id)
             await queue.decide(row.id, approval(question), hash=question.hash)
@@ -293,7 +338,7 @@ async def test_a_question_of_a_killed_process_is_asked_once(place: Place):
     killed, alive = place.make(), place.make()
     item = await shown()
     # As far as it came before it was killed.
-    await Queue(killed, clock=place.clock)._put("request", item, item.origin, [digest(item.params), ""], None)
+    await Queue(killed, clock=place.clock)._put("request", item, [digest(item.params), ""], None)
     queue = Queue(alive, clock=place.clock)
     [question] = await queue.pending()
     await place.outlast(alive)
@@ -384,15 +429,13 @@ async def test_a_question_that_changes_between_look_and_decision_is_not_decided(
     async with place.open() as killed:
         queue = Queue(killed, clock=place.clock)
         item = await shown()
-        row = await queue._put("request", item, item.origin, [digest(item.params), ""], None)
+        row = await queue._put("request", item, [digest(item.params), ""], None)
         seen = await queue.get(row.id)
         async with place.open() as store:
             await place.outlast(store)
             await Queue(store, clock=place.clock).decide(row.id, Answer(result="early"), hash=seen.hash)
-            changed = msgspec.structs.replace(item, model="dearer")
-            again = await Queue(store, clock=place.clock)._put(
-                "request", changed, origin("7"), [digest(item.params), ""], None
-            )
+            changed = msgspec.structs.replace(item, model="dearer", origin=origin("7"))
+            again = await Queue(store, clock=place.clock)._put("request", changed, [digest(item.params), ""], None)
             assert (again.id, again.hash, again.decision) == (row.id, hash_of(changed), None)
         with pytest.raises(NotShown):
             await queue.decide(row.id, Answer(result="yes"), hash=seen.hash)
@@ -477,7 +520,7 @@ async def test_a_decision_names_what_was_shown_even_where_another_is_undone(
     """A stale page decides nothing in the moment in which a held decision is taken back."""
     async with place.open() as store:
         queue = Queue(store, clock=place.clock, undo=5.0)
-        row = await queue._put("request", await shown(), origin(), ["x"], 100.0)
+        row = await queue._put("request", await shown(), ["x"], 100.0)
         question = await queue.get(row.id)
         await queue.decide(row.id, approval(question), hash=question.hash)
         keeps = store.decide
@@ -496,7 +539,7 @@ async def test_blocking_counts_even_where_nobody_waits_any_more(place: Place):
     """The process that asked was killed: the block is in force all the same, at once."""
     async with place.open() as store:
         queue = Queue(store, clock=place.clock)
-        row = await queue._put("request", await shown(), origin(), ["x"], None)
+        row = await queue._put("request", await shown(), ["x"], None)
         question = await queue.get(row.id)
         await queue.decide(row.id, Deny(reach="server"), hash=question.hash)
         assert [block.identity for block in await store.blocks()] == [question.identity]

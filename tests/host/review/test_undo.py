@@ -142,7 +142,7 @@ async def test_a_permission_is_held_for_a_quarter_of_what_is_left(place: Place):
     """And what has expired meanwhile is not released."""
     async with place.open() as store:
         queue = Queue(store, clock=place.clock, undo=5.0)
-        row = await queue._put("request", await shown(), origin(), ["x"], 8.0)
+        row = await queue._put("request", await shown(), ["x"], 8.0)
         question = await queue.get(row.id)
         await queue.decide(row.id, approval(question), hash=question.hash)
         assert (await queue.get(row.id)).release == place.clock.now + 2.0
@@ -158,7 +158,7 @@ async def test_a_permission_that_is_held_survives_the_host(place: Place):
     async with place.open() as killed:
         queue = Queue(killed, clock=place.clock, undo=5.0)
         item = await shown()
-        row = await queue._put("request", item, item.origin, [digest(item.params), ""], None)
+        row = await queue._put("request", item, [digest(item.params), ""], None)
         question = await queue.get(row.id)
         await queue.decide(row.id, approval(question), hash=question.hash, by="ada")
         async with place.open() as store:
@@ -174,7 +174,7 @@ async def test_a_draft_is_kept_until_the_question_is_over(place: Place):
     """Another look finds it; it is forgotten on demand, and gone with the question."""
     async with place.open() as store:
         queue = Queue(store, clock=place.clock)
-        row = await queue._put("request", await shown(), origin(), ["x"], None)
+        row = await queue._put("request", await shown(), ["x"], None)
         fields = [("system", "Be long"), ("tool-1", "1")]
         version = await store.reviews_version()
         assert await queue.keep_draft(row.id, fields)
@@ -217,7 +217,7 @@ async def test_a_reason_has_an_end(place: Place):
     """What is longer stays with whoever typed it."""
     async with place.open() as store:
         queue = Queue(store, clock=place.clock)
-        row = await queue._put("request", await shown(), origin(), ["x"], None)
+        row = await queue._put("request", await shown(), ["x"], None)
         question = await queue.get(row.id)
         with pytest.raises(Mismatch, match="2000"):
             await queue.decide(row.id, Deny(reason="x" * 2001), hash=question.hash)

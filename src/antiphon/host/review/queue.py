@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from secrets import token_hex
-from typing import Literal
+from typing import Any
 
 import msgspec
 
@@ -32,7 +32,6 @@ from antiphon.host.store import base
 from antiphon.machine.asyncio_tasks import start_in
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
-from antiphon.wire.origin import Origin
 
 __all__ = ["CHECK", "UNDO", "AlreadyDecided", "DecisionWatch", "Mismatch", "NotShown", "OpenQuestions", "Queue"]
 
@@ -79,7 +78,7 @@ class OpenQuestions:
 
 
 UNDO = 5.0
-"""Default seconds in which a person can take back a permission, given at a terminal, a page or a screen."""
+"""Default seconds in which a person can take back a permission, given at a terminal or on the page."""
 _SHARE = 4
 """A permission is held for at most this fraction of the time left, because the server waits only so long."""
 MAX_LEFT = 100
@@ -325,7 +324,7 @@ class Queue:
         """
         kind = "request" if item.result is None else "response"
         digests = [review.digest(item.params), "" if item.result is None else review.digest(item.result)]
-        return await self._decision(await self._put(kind, item, item.origin, digests, item.expires_in))
+        return await self._decision(await self._put(kind, item, digests, item.expires_in))
 
     async def confirm(self, item: review.ToolItem) -> review.Decision:
         """Store the question whether a tool may be called, and wait until somebody has decided.
@@ -341,7 +340,7 @@ class Queue:
         expires_in = item.expires_in if asked is None or leaves_at is None else asked.kept
         digests = questions.digest_call(item.params, item.origin)
         digests += [] if item.result is None else [review.digest(item.result)]
-        row = await self._put("tool", item, item.origin, digests, expires_in, shared=leaves_at is not None)
+        row = await self._put("tool", item, digests, expires_in, shared=leaves_at is not None)
         if asked is None or leaves_at is None:
             return await self._decision(row)
         call = asked.describe_left(row, item.origin, now)
@@ -357,7 +356,7 @@ class Queue:
         if row.host != self._store.host or self._waiting.is_awaited(row.id):
             return
         if not await self._store.leave_review(call, most=MAX_LEFT):
-            await self._ended(row.id, "withdrawn")
+            await self._end(self._store.close_review(row.id, "withdrawn", keep_item=False))
             raise LimitReached(f"{MAX_LEFT} calls of this principal wait for approval")
 
     async def elicit(self, item: review.ElicitItem) -> review.Filled | review.Deny:
@@ -369,7 +368,7 @@ class Queue:
         Raises:
             NoReviewer: the question was ended from outside.
         """
-        row = await self._put("elicitation", item, item.origin, [review.digest(item.params)], item.expires_in)
+        row = await self._put("elicitation", item, [review.digest(item.params)], item.expires_in)
         decided = await self._decided(row)
         if await self._store.commit(base.Change(finish=row.id)) is not None:
             raise review.NoReviewer("the decision does not exist any more")
@@ -529,11 +528,10 @@ class Queue:
         """
         row = await self._store.review(id)
         questions.check_undo(by, None if row is None else row.by)
-        name = write_decider(by)
-        is_meant = row is not None and decided in (None, row.decided)
-        if row is None or not (
-            is_meant and await self._store.undo(id, row.decided, *questions.record_withdrawal(row, name, self._clock()))
-        ):
+        if row is None or decided not in (None, row.decided):
+            raise AlreadyDecided(await self.get(id))
+        withdrawal = questions.record_withdrawal(row, write_decider(by), self._clock())
+        if not await self._store.undo(id, row.decided, *withdrawal):
             raise AlreadyDecided(await self.get(id))
         decision = questions.decision_of(row)
         if isinstance(decision, review.Deny) and decision.reach == "server":
@@ -611,16 +609,9 @@ class Queue:
                 wait = min(slowest, wait * _SLOWER)
 
     async def _put(
-        self,
-        kind: base.ReviewKind,
-        item: AnyItem,
-        origin: Origin,
-        digests: Sequence[str],
-        expires_in: float | None,
-        *,
-        shared: bool = False,
+        self, kind: base.ReviewKind, item: AnyItem, digests: Sequence[str], lasts: float | None, *, shared: bool = False
     ) -> base.ReviewRow:
-        now, call = self._clock(), origin.call
+        now, origin, call = self._clock(), item.origin, item.origin.call
         asked = f"{call.id}:{origin.round.n if origin.round else 0}" if call else f"ask:{origin.id}"
         row = base.ReviewRow(
             id=token_hex(8),
@@ -629,16 +620,32 @@ class Queue:
             group=f"{self._store.host}:{asked}",
             identity=origin.identity,
             created=now,
-            expires=None if expires_in is None else now + expires_in,
+            expires=None if lasts is None else now + lasts,
             host=self._store.host,
             item=encode_value(item).decode(),
             hash=review.hash_of(item),
             shared=shared,
         )
+        storing = asyncio.ensure_future(self._store_question(row, item))
+        try:
+            return await asyncio.shield(storing)
+        except BaseException:
+            # A caller that stops waiting withdraws the question, even if the store has it only after that.
+            await self._end(self._take_back(storing, row))
+            raise
+
+    async def _store_question(self, row: base.ReviewRow, item: AnyItem) -> base.ReviewRow:
         put = await self._store.put_review(row)
-        if self._notify is not None and put.state == "pending" and not (shared and put.id != row.id):
+        if self._notify is not None and put.state == "pending" and not (row.shared and put.id != row.id):
             self._notify(put.id, item)
         return put
+
+    async def _take_back(self, storing: asyncio.Future[base.ReviewRow], row: base.ReviewRow) -> None:
+        await asyncio.wait([storing])
+        # A store that did not respond in time may have stored it, or still do so.
+        put = row if storing.cancelled() or storing.exception() else storing.result()
+        if put.group == row.group and not self._waiting.is_awaited(put.id):
+            await self._store.close_review(put.id, "withdrawn", keep_item=False)
 
     async def _decision(self, row: base.ReviewRow, leaves_at: float | None = None) -> review.Decision:
         decided = await self._decided(row, leaves_at)
@@ -658,7 +665,7 @@ class Queue:
             # What another call waits for, here or in another process, is not withdrawn.
             if row.host == self._store.host and not self._waiting.is_awaited(row.id):
                 over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
-                await self._ended(row.id, "expired" if over else "withdrawn")
+                await self._end(self._store.close_review(row.id, "expired" if over else "withdrawn", keep_item=False))
             raise
         if row.outcome == base.BLOCKED:
             raise review.Blocked("the server was blocked")
@@ -668,13 +675,9 @@ class Queue:
             raise review.NoReviewer(f"the review was {row.state}")
         return row
 
-    async def _ended(self, id: str, state: Literal["expired", "withdrawn"]) -> None:
-        """Store that nobody waits for a question any more.
-
-        If the store does not respond, this is logged and not waited for.
-        """
-        ending = start_in(self._endings, self._store.close_review(id, state, keep_item=False))
-        await asyncio.wait([ending], timeout=_ENDING)
+    async def _end(self, ending: Coroutine[Any, Any, None]) -> None:
+        """Store that nobody waits for a question any more. A store that does not respond is not waited for."""
+        await asyncio.wait([start_in(self._endings, ending)], timeout=_ENDING)
 
 
 async def _check_call(item: AnyItem, decision: AnyDecision) -> None:
