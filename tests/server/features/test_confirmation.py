@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -198,6 +199,32 @@ async def test_a_gateway_asks_its_person_once(revision: str, *, is_asked_before:
         assert (await client.call_tool("mail__delete", {"count": 8})).text == "deleted 8"
     assert len(person.calls) == (2 if is_asked_before else 0)
     assert len(person.forms) == (0 if is_asked_before else 2)
+    assert done == [7, 8]
+
+
+async def test_a_server_of_an_older_revision_asks_nobody_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its question comes as a request of its own. It is of the approved call where no other one is open."""
+    monkeypatch.setattr("antiphon.client.link.PROBE_TIMEOUT", 0.0)
+    done: list[int] = []
+    server, runs, ends = drafts(done), asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def wait() -> None:
+        runs.set()
+        await ends.wait()
+
+    person = Person(store := MemoryStore())
+    host = Host(Scripted([]), reviewer=person, store=store)
+    async with Client(Gateway({"mail": server}, host).server) as client:
+        assert (await client.call_tool("mail__delete", {"count": 7})).text == "deleted 7"
+        assert not person.forms
+        waiting = asyncio.create_task(client.call_tool("mail__wait"))
+        await runs.wait()
+        assert (await client.call_tool("mail__delete", {"count": 8})).text == "deleted 8"
+        assert len(person.forms) == 1
+        ends.set()
+        await waiting
+    assert [item.origin.revision for item in person.calls] == ["2025-11-25"] * 3
     assert done == [7, 8]
 
 

@@ -11,19 +11,22 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Awaitable, Collection, Iterator
+from collections.abc import Awaitable, Collection, Coroutine, Iterator
+from contextvars import Context, copy_context
 from itertools import count
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import InvalidParams
-from antiphon.machine.call_time import TimeLeft
+from antiphon.machine.call_time import CURRENT, TimeLeft
 from antiphon.protocol.events import Request
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import RequestId
 from antiphon.wire.origin import Origin, OriginCall, OriginTask
+
+T = TypeVar("T")
 
 _PROCESS = os.urandom(4).hex()
 """Part of every call's name, so that a call continued in another process never has the name of a call made there."""
@@ -46,6 +49,8 @@ class OpenCall(msgspec.Struct, eq=False):
     """The time it has left, if it is counted."""
     given_name: str | None = None
     """The name that a continued call had before."""
+    context: Context = msgspec.field(default_factory=copy_context)
+    """Where it was made."""
     number: int = msgspec.field(default_factory=_numbers.__next__)
     request: RequestId | None = None
     """Id of its open request, or of the last one if none is open."""
@@ -62,6 +67,12 @@ class OpenCall(msgspec.Struct, eq=False):
     def name(self) -> str:
         """The name of the call, unique across processes."""
         return self.given_name or f"{self.number}-{_PROCESS}"
+
+    def answer(self, answering: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Answer an ask where the call was made: that of an older server comes to the task that reads from it."""
+        context = self.context.copy()
+        context.run(CURRENT.set, self.time)
+        return asyncio.get_running_loop().create_task(answering, context=context)
 
     def origin(self) -> OriginCall:
         """Return the facts about the call for its answerers."""

@@ -400,9 +400,9 @@ class Calls:
             if (turn := self.open.take_turn(owner)) is not None:
                 await turn
             origin = self._origin_of(request, owner)
+            answering = self.answers.answer(params, origin, raw=request.raw, before=request.params)
             try:
-                with count_time(None if owner is None else owner.time):
-                    result = await self.answers.answer(params, origin, raw=request.raw, before=request.params)
+                result = await (answering if owner is None else owner.answer(answering))
             finally:
                 self.open.end_turn(owner)
             if self.answers.reports:
