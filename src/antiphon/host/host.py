@@ -120,7 +120,9 @@ class Host:
             ConfigError: a part has another type; there is no such provider, reviewer or review mode; or
                 ``undo`` is given without the terminal, or out of bounds.
         """
-        _check_types(policy, limits, budget, redaction)
+        for given, kind in ((policy, Policy), (limits, Limits), (budget, Budget), (redaction, Redaction)):
+            if given is not None and not isinstance(cast("object", given), kind):
+                raise ConfigError(f"{kind.__name__.lower()} is a {kind.__name__}, not {given!r}")
         if isinstance(store, str | Path):
             raise ConfigError(f"store is a Store, not a path: open_store({str(store)!r}) makes one")
         self.provider, self.store = _make_provider(provider), store or MemoryStore()
@@ -427,12 +429,6 @@ def with_review(policy: Policy, review: str) -> Policy:
     )
     default = "allow" if policy.default in ("ask", "flow") else policy.default
     return msgspec.structs.replace(policy, rules=rules, results=results, default=default)
-
-
-def _check_types(policy: object, limits: object, budget: object, redaction: object) -> None:
-    for given, kind in ((policy, Policy), (limits, Limits), (budget, Budget), (redaction, Redaction)):
-        if given is not None and not isinstance(given, kind):
-            raise ConfigError(f"{kind.__name__.lower()} is a {kind.__name__}, not {given!r}")
 
 
 def _make_provider(given: str | Provider) -> Provider:

@@ -164,7 +164,9 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 def lay_out_chart(columns: Sequence[tuple[str, Mapping[int, int]]]) -> Chart:
     """Lay out columns: each has a label, and an amount per series. An amount above 0 is always visible."""
     most = max((sum(amounts.values()) for _, amounts in columns), default=0)
-    step = _choose_step(most)
+    # The distance between lines is 1, 2 or 5 times a power of ten, so that there are only a few.
+    steps = (factor * 10**power for power in count() for factor in (1, 2, 5))
+    step = next(step for step in steps if most <= step * _LINES)
     top = max(1, -(-most // step)) * step
     room = HEIGHT - _HEAD - _FOOT
     width = (WIDTH - _SIDE) // max(1, len(columns))
@@ -194,12 +196,6 @@ def _stack_amounts(amounts: Mapping[int, int], top: int, room: int) -> list[Piec
             foot -= height
             pieces.append(Piece(series=series, amount=amount, y=foot, height=height))
     return pieces
-
-
-def _choose_step(most: int) -> int:
-    """Return the distance between lines: 1, 2 or 5 times a power of ten, so that there are only a few."""
-    steps = (factor * 10**power for power in count() for factor in (1, 2, 5))
-    return next(step for step in steps if most <= step * _LINES)
 
 
 _FORMS = {"audit.jsonl": "application/jsonl", "audit.csv": "text/csv"}

@@ -102,7 +102,7 @@ class Toolbox:
                 # again over its recorded answers; its result is recorded nevertheless, because later
                 # asks depend on it.
                 result = await self._run(core, tool, use)
-                return await _keep_result(call, use, lambda: _give_result(result))
+                return await _keep_result(call, use, lambda: asyncio.sleep(0, result))
             return await _keep_result(call, use, lambda: self._run(core, tool, use))
 
     async def _run(self, core: Core, tool: ServedTool, use: ToolUseContent) -> ToolResultContent:
@@ -127,10 +127,6 @@ class Toolbox:
 
 def _make_failed_result(use: ToolUseContent, text: str) -> ToolResultContent:
     return ToolResultContent(tool_use_id=use.id, content=[TextContent(text=text)], is_error=True)
-
-
-async def _give_result(result: ToolResultContent) -> ToolResultContent:
-    return result
 
 
 async def _keep_result(call: HandlerCall, use: ToolUseContent, work: Callable[[], Any]) -> ToolResultContent:
