@@ -249,7 +249,7 @@ class TaskHandle:
     async def _rest(self) -> None:
         """Wait until the task has changed, or it is time for another poll; raises what an answerer has raised."""
         named = self._seen.poll_interval_ms if self._seen is not None else None
-        pause = min(max(named / 1000 if named is not None else _POLL, _FASTEST), _SLOWEST)
+        pause = _POLL if named is None else min(max(named, _FASTEST * 1000), _SLOWEST * 1000) / 1000
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._news.wait()

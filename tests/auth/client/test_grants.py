@@ -211,10 +211,11 @@ async def test_a_token_that_was_created_is_a_token():
     assert (await device([], []).obtain(wanted(Wire(*created)))).access_token == "t"
 
 
-async def test_nobody_is_waited_for_longer_than_half_an_hour():
+@pytest.mark.parametrize("lasts", [10**9, 10**400])
+async def test_nobody_is_waited_for_longer_than_half_an_hour(lasts: int):
     """Whatever the server allows, and however fast it wants to be asked."""
     pauses = []
-    code = (200, {**CODE[1], "interval": 0.0001, "expires_in": 10**9})
+    code = (200, {**CODE[1], "interval": 0.0001, "expires_in": lasts})
     with pytest.raises(Unauthorized, match="nobody completed it"):
         await device(pauses, []).obtain(wanted(Wire(code, PENDING)))
     assert sum(pauses) >= 1800
@@ -274,6 +275,12 @@ async def test_odd_times_and_scopes_are_read_as_far_as_they_go():
     said = {"access_token": "t", "token_type": "BEARER", "expires_in": "60", "scope": ["x"], "refresh_token": 5}
     answer = await ClientCredentials().obtain(wanted(Wire((200, said))))
     assert (answer.expires_in, answer.scopes, answer.refresh_token) == (60, None, None)
+
+
+async def test_a_token_that_lasts_for_longer_than_a_number_can_say_has_no_end():
+    """It is used until it is refused, like one of which nothing is said."""
+    answer = await ClientCredentials().obtain(wanted(Wire((200, {**TOKEN[1], "expires_in": 10**400}))))
+    assert answer.expires_in is None
 
 
 async def test_a_proof_goes_with_the_request_and_again_with_the_nonce():

@@ -257,6 +257,13 @@ def test_an_ask_is_kept_as_it_came_unless_it_was_changed() -> None:
     assert bytes(read_round(result, 1, 1, RoundLimits())["a"].raw) == bytes(raw)
 
 
+@pytest.mark.parametrize("said", [10**400, -(10**400), float("inf"), "soon", None])
+def test_a_time_that_no_clock_can_count_is_no_bound(said: object) -> None:
+    """Other clocks add it to the time of day."""
+    result = InputRequiredResult(input_requests={"a": ask()}, meta={"antiphon/answerWithin": {"a": said}})
+    assert read_round(result, 1, 1, RoundLimits())["a"].within is None
+
+
 async def test_a_round_can_be_looked_at_before_it_is_answered() -> None:
     """Number, asks and count; what it raises is raised, and nothing is answered or sent."""
     seen: list[tuple[Any, ...]] = []

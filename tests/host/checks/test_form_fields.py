@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.errors import InvalidParams
-from antiphon.host.checks.form_fields import Field, FormOption, check_content, fields_of, parse_value
+from antiphon.host.checks.form_fields import Field, FormOption, check_content, check_value, fields_of, parse_value
 from antiphon.wire.elicitation import ElicitRequestParams
 
 TITLED = {"oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]}
@@ -90,6 +90,15 @@ def test_what_does_not_fit_is_explained(schema: dict, typed: str, problem: str):
     """The text says what would."""
     with pytest.raises(ValueError, match=problem):
         parse_value(field(**schema), typed)
+
+
+def test_a_number_of_any_size_is_compared():
+    """A whole number may be larger than any fraction; a client can send it, though nobody types it."""
+    assert check_value(field(type="integer"), 10**400) == 10**400
+    with pytest.raises(ValueError, match="at most 2"):
+        check_value(field(type="number", maximum=2), 10**400)
+    with pytest.raises(ValueError, match="a number is needed"):
+        check_value(field(type="number"), float("-inf"))
 
 
 def test_an_optional_field_may_be_left_out():

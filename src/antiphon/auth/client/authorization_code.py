@@ -346,4 +346,4 @@ def _read_device_page(answer: Answer) -> tuple[str, DevicePage, float, float]:
 
 
 def _read_number(value: object, usual: float) -> float:
-    return float(value) if isinstance(value, int | float) and value > 0 else usual
+    return value if isinstance(value, int | float) and value > 0 else usual

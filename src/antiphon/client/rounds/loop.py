@@ -150,7 +150,7 @@ def _read_ask(key: str, ask: InputRequest, admit: Admit, within: object) -> Roun
     except (DecodeError, RemoteProtocolError) as error:
         raise RemoteProtocolError(f"{_name_place(key, ask.method)}: {problem_of(error)}") from None
     raw = ask.params if params is read else Raw(merge_change(ask.params or b"{}", read, params))
-    return RoundAsk(spec, params, raw, key, within if isinstance(within, int | float) else None)
+    return RoundAsk(spec, params, raw, key, within if isinstance(within, int | float) and abs(within) < 1e9 else None)
 
 
 def _name_place(key: str, method: str) -> str:

@@ -225,9 +225,9 @@ def _check_string(field: Field, value: object) -> str:
 
 
 def _check_number(field: Field, value: object) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         raise ValueError("a number is needed")
-    if field.kind == "integer" and not float(value).is_integer():
+    if field.kind == "integer" and value % 1:
         raise ValueError("a whole number is needed")
     _check_bounds(field, value, "")
     return int(value) if field.kind == "integer" else value
@@ -264,10 +264,6 @@ def _is_date(text: str) -> bool:
     return re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None and _can_read(date.fromisoformat, text)
 
 
-def _is_moment(text: str) -> bool:
-    return "T" in text.upper() and _can_read(datetime.fromisoformat, text)
-
-
 def _can_read(reader: Any, text: str) -> bool:
     try:
         reader(text)
@@ -284,7 +280,10 @@ _FORMATS: dict[str, tuple[Callable[[str], object], str]] = {
     "email": (re.compile(r"[^\s@]+@[^\s@]+").fullmatch, "an e-mail address"),
     "uri": (_is_address, "an address with its scheme (https://...)"),
     "date": (_is_date, "a date as 2026-01-31"),
-    "date-time": (_is_moment, "a moment as 2026-01-31T12:00:00Z"),
+    "date-time": (
+        lambda text: "T" in text.upper() and _can_read(datetime.fromisoformat, text),
+        "a moment as 2026-01-31T12:00:00Z",
+    ),
 }
 _READERS: dict[FieldKind, Callable[[Field, str], object]] = {
     "string": lambda field, typed: typed,

@@ -165,8 +165,9 @@ class ServedTasks:
     def _ttl(self, request: Request) -> float:
         """Return the time to live of a task: ours, or less if its client wants less (2025-11-25)."""
         wish = wish_of(request)
-        wanted = None if wish is None else wish.ttl
-        return self.options.ttl if wanted is None else min(self.options.ttl, max(_SHORTEST, wanted / 1000))
+        if wish is None or wish.ttl is None or wish.ttl >= self.options.ttl * 1000:
+            return self.options.ttl
+        return min(self.options.ttl, max(_SHORTEST, max(0, wish.ttl) / 1000))
 
     def _list_implied_scopes(self, caller: Caller) -> tuple[str, ...]:
         """Return the scopes that features here require and that broader scopes of the caller's token include."""
