@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from antiphon.machine.asyncio_tasks import settle_future
 from tests.interop.peers import Peers
 
 PENDING = "antiphon/pendingCall"
@@ -91,9 +92,9 @@ class Caller:
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
             said = json.loads(line)
-            self._waiting.pop(said["id"]).set_result(said)
+            settle_future(self._waiting.pop(said["id"]), None, said)
         for future in self._waiting.values():
-            future.set_exception(ConnectionError("the program has ended"))
+            settle_future(future, ConnectionError("the program has ended"), None)
 
     async def begin(
         self, target: Target, do: str, *, is_given_up: bool = False, **members: Any
