@@ -27,10 +27,6 @@ from tests.support.issuer import AUDIENCE, Issuer
 from tests.support.ports import free_port
 
 ANTIPHON = [sys.executable, "-m", "antiphon"]
-_PATIENT = "from antiphon.cli.main import main; from antiphon.client import link; link.PROBE_TIMEOUT = 120; main()"
-GATEWAY = [sys.executable, "-c", _PATIENT, "gateway"]
-"""Takes no server for one of an older revision because it is slow to start on a busy machine: with such a server, who
-has approved a call is asked to confirm it as well (L14)."""
 SHOP = str(Path(__file__).parent / "shop.py")
 PATIENCE = 120
 """Seconds that one step of a check may take on a busy machine."""
@@ -131,7 +127,7 @@ class World:
             {policy}"""
         files = [self.write(json.dumps({"mcpServers": entries}), ".json"), self.write(settings, ".toml")]
         configured = [word for file in files for word in ("--config", file)]
-        return [*GATEWAY, *configured, "--names", names, "--store", self.store_file, *more]
+        return [*ANTIPHON, "gateway", *configured, "--names", names, "--store", self.store_file, *more]
 
     async def start_gateway(self, **options: Any) -> Gateway:
         """Start a gateway."""
