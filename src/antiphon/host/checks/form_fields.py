@@ -260,10 +260,6 @@ def _check_bounds(field: Field, size: float, unit: str) -> None:
         raise ValueError(f"at most {field.maximum:g} {unit}".rstrip())
 
 
-def _is_date(text: str) -> bool:
-    return re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None and _can_read(date.fromisoformat, text)
-
-
 def _can_read(reader: Any, text: str) -> bool:
     try:
         reader(text)
@@ -272,14 +268,14 @@ def _can_read(reader: Any, text: str) -> bool:
     return True
 
 
-def _is_address(text: str) -> bool:
-    return bool(urlsplit(text).scheme) if _can_read(urlsplit, text) else False
-
-
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _FORMATS: dict[str, tuple[Callable[[str], object], str]] = {
     "email": (re.compile(r"[^\s@]+@[^\s@]+").fullmatch, "an e-mail address"),
-    "uri": (_is_address, "an address with its scheme (https://...)"),
-    "date": (_is_date, "a date as 2026-01-31"),
+    "uri": (
+        lambda text: _can_read(urlsplit, text) and urlsplit(text).scheme,
+        "an address with its scheme (https://...)",
+    ),
+    "date": (lambda text: _DATE.fullmatch(text) and _can_read(date.fromisoformat, text), "a date as 2026-01-31"),
     "date-time": (
         lambda text: "T" in text.upper() and _can_read(datetime.fromisoformat, text),
         "a moment as 2026-01-31T12:00:00Z",
