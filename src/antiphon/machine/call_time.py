@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from antiphon.errors import CallTimeout
 
@@ -65,6 +66,9 @@ class TimeLeft:
 CURRENT: ContextVar[TimeLeft | None] = ContextVar("antiphon-call-time", default=None)
 """The time of the current call; ``None`` if there is none, or a person decides. Code that runs in every call sets it
 directly, because ``count_time`` takes several times as long."""
+
+CARRIED: ContextVar[Any] = ContextVar("antiphon-carried", default=None)
+"""What whoever makes a call knows of it, for those who answer its asks: an older server's come to another task."""
 
 
 @contextmanager

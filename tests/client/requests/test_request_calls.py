@@ -141,10 +141,9 @@ async def test_a_call_that_asks_too_much_beside_another_costs_only_what_both_may
         await server.request("tools/call")
         for _ in range(10):
             await client.get_prompt("p")
-        answers = []
         for number in range(3):
             server.sample(number)
-            answers.append(await server.answer(number))
+        answers = [await server.answer(number) for number in range(3)]
         with pytest.raises(RemoteProtocolError, match="more than 2 answers"):
             await long
     assert ["result" in one for one in answers] == [True, True, False]

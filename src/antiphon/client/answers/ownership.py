@@ -11,22 +11,20 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Awaitable, Collection, Coroutine, Iterator
-from contextvars import Context, copy_context
+from collections.abc import Awaitable, Collection, Generator, Iterator
+from contextlib import contextmanager
 from itertools import count
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import InvalidParams
-from antiphon.machine.call_time import CURRENT, TimeLeft
+from antiphon.machine.call_time import CARRIED, TimeLeft, count_time
 from antiphon.protocol.events import Request
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import RequestId
 from antiphon.wire.origin import Origin, OriginCall, OriginTask
-
-T = TypeVar("T")
 
 _PROCESS = os.urandom(4).hex()
 """Part of every call's name, so that a call continued in another process never has the name of a call made there."""
@@ -49,8 +47,7 @@ class OpenCall(msgspec.Struct, eq=False):
     """The time it has left, if it is counted."""
     given_name: str | None = None
     """The name that a continued call had before."""
-    context: Context = msgspec.field(default_factory=copy_context)
-    """Where it was made."""
+    carried: Any = msgspec.field(default_factory=CARRIED.get)
     number: int = msgspec.field(default_factory=_numbers.__next__)
     request: RequestId | None = None
     """Id of its open request, or of the last one if none is open."""
@@ -68,12 +65,6 @@ class OpenCall(msgspec.Struct, eq=False):
         """The name of the call, unique across processes."""
         return self.given_name or f"{self.number}-{_PROCESS}"
 
-    def answer(self, answering: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Answer an ask where the call was made: that of an older server comes to the task that reads from it."""
-        context = self.context.copy()
-        context.run(CURRENT.set, self.time)
-        return asyncio.get_running_loop().create_task(answering, context=context)
-
     def origin(self) -> OriginCall:
         """Return the facts about the call for its answerers."""
         arguments: Any = getattr(self.params, "arguments", None)
@@ -86,6 +77,17 @@ class OpenCall(msgspec.Struct, eq=False):
         arguments = cast("dict[str, Any] | None", arguments if isinstance(arguments, dict) else None)
         subject = getattr(self.params, "name", None) or getattr(self.params, "uri", None)
         return OriginCall(id=self.name, method=self.method, name=subject, arguments=arguments)
+
+
+@contextmanager
+def answering(call: OpenCall | None) -> Generator[None]:
+    """Answer an ask as a part of its call, with the call's time and what it carries; ``None``: it is not known."""
+    token = CARRIED.set(None if call is None else call.carried)
+    try:
+        with count_time(None if call is None else call.time):
+            yield
+    finally:
+        CARRIED.reset(token)
 
 
 class OpenCalls:

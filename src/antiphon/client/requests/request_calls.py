@@ -20,12 +20,12 @@ from msgspec import Raw, structs
 
 from antiphon import errors
 from antiphon.client.answers.answerers import Answers, Extension, PutAside, shape_answers
-from antiphon.client.answers.ownership import OpenCall, OpenCalls
+from antiphon.client.answers.ownership import OpenCall, OpenCalls, answering
 from antiphon.client.requests.attempts import BecameTask, Forwarding, Sending, read_legacy, read_modern
 from antiphon.client.rounds import loop
 from antiphon.engine.connection import OTHERS, Connection, Handler
 from antiphon.engine.request_telemetry import ConnectionWatch
-from antiphon.machine.call_time import TimeLeft, count_time
+from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Request
 from antiphon.wire.common import RequestParams, Result, RoundParams, Wire
@@ -400,9 +400,9 @@ class Calls:
             if (turn := self.open.take_turn(owner)) is not None:
                 await turn
             origin = self._origin_of(request, owner)
-            answering = self.answers.answer(params, origin, raw=request.raw, before=request.params)
             try:
-                result = await (answering if owner is None else owner.answer(answering))
+                with answering(owner):
+                    result = await self.answers.answer(params, origin, raw=request.raw, before=request.params)
             finally:
                 self.open.end_turn(owner)
             if self.answers.reports:
@@ -435,7 +435,7 @@ class Calls:
     def _answerer(self, call: OpenCall) -> Callable[[loop.RoundAsk, Round], Awaitable[Wire | Raw]]:
         async def answer(ask: loop.RoundAsk, this: Round) -> Wire | Raw:
             origin = self._origin(call, this, within=ask.within)
-            with count_time(call.time):
+            with answering(call):
                 result = await self.answers.answer(ask.params, origin, raw=ask.raw, key=ask.key)
             if self.answers.reports:
                 call.answered.append((ask.params, origin))

@@ -28,6 +28,7 @@ from antiphon.host.review import review
 from antiphon.host.review.review import NoReviewer, ToolItem, digest
 from antiphon.host.store.base import Decided, PendingCallRow, ReviewKind, ReviewRow, ReviewState
 from antiphon.host.store.chain import Record
+from antiphon.machine.call_time import CARRIED
 from antiphon.wire.common import CONFIRMS
 from antiphon.wire.elicitation import CONFIRM_FORM, ElicitRequestParams, ElicitResult, write_question
 from antiphon.wire.envelope import decode_wire, encode_canonical, encode_value
@@ -402,7 +403,7 @@ class PendingCall:
             self._approved = None
 
 
-PENDING: ContextVar[PendingCall | None] = ContextVar("antiphon_pending_call", default=None)
+PENDING: ContextVar[PendingCall | None] = CARRIED
 """The call that this task makes for a caller that asks again; ``None`` for a caller that waits."""
 READ: ContextVar[Callable[[], Awaitable[bytes]] | None] = ContextVar("antiphon_read", default=None)
 """Fetches what this task wants to hand over, once a person is to be shown it; ``None`` if nothing can be shown."""
