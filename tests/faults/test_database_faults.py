@@ -48,8 +48,8 @@ async def store(postgres: Postgres) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten what is waited for, where the bound itself is not what is tested."""
+def impatient(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten what is waited for once the store is open, where the bound itself is not what is tested."""
     monkeypatch.setattr("antiphon.sql.database_store.PATIENCE", 1.0)
     monkeypatch.setattr("antiphon.host.store.sql_store.CLOSING", 0.5)
     monkeypatch.setattr("antiphon.sql.runner.CLOSING", 0.5)
@@ -95,11 +95,16 @@ async def test_a_server_that_stands_still_is_not_waited_for(postgres: Postgres, 
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_change_that_was_given_up_may_still_happen_and_once(postgres: Postgres, store: Store):
+async def test_a_change_that_was_given_up_may_still_happen_and_once(
+    postgres: Postgres, store: Store, monkeypatch: pytest.MonkeyPatch
+):
     """It was begun: when the server goes on, so does it."""
     postgres.stand_still()
     with pytest.raises(StoreStalled):
         await store.commit(Change(records=(record(),)))
+    # From here on a server that is only slow is waited for.
+    monkeypatch.setattr("antiphon.sql.database_store.PATIENCE", 60.0)
+    monkeypatch.setattr("antiphon.sql.database_store._AGAIN", 60.0)
     postgres.go_on()
     assert await store.commit(Change(records=(record("policy"),))) is None
     assert [entry.record.step for entry in await store.entries()] == ["received", "policy"]

@@ -100,7 +100,9 @@ async def test_a_question_outlives_a_lock(store: Store, tmp_path: Path):
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-    await store.recover()
+    # The attempt that met the lock may not have failed yet, so that there is nothing to repeat.
+    while await queue.pending():
+        await store.recover()
     assert (await queue.get(question.id)).state == "withdrawn"
 
 

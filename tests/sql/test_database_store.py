@@ -99,6 +99,7 @@ async def test_who_does_not_answer_is_waited_for_more_shortly_the_next_time(monk
     for seconds in ("0.002", "0.001", "0.001"):
         with pytest.raises(StoreStalled, match=f"within {seconds} s"):
             await waits.wait(asyncio.Event().wait(), 0.002)
+    monkeypatch.setattr(patience, "_AGAIN", 60.0)
     await waits.wait(asyncio.sleep(0))
     with pytest.raises(StoreStalled, match=r"within 0\.002 s"):
         await waits.wait(asyncio.Event().wait(), 0.002)

@@ -22,6 +22,7 @@ from antiphon.wire.origin import Round
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import Person, origin, request
 from tests.host.store.stores import KINDS, Place
+from tests.support.network import let_deadlines_pass
 
 FORM = ElicitRequestParams.form("Who?", {"properties": {"name": {"type": "string"}}, "required": ["name"]})
 
@@ -288,11 +289,19 @@ async def test_a_question_that_was_stored_too_late_is_taken_back(place: Place, m
 async def test_a_question_expires(place: Place):
     """The ask is refused, and a decision comes too late."""
     async with place.open() as store:
-        queue = Queue(store)
-        host = Host(Scripted([]), reviewer=queue, store=store, review_timeout=0.2)
+        queue = Queue(store, clock=place.clock)
+        host = Host(Scripted([]), reviewer=queue, store=store, review_timeout=600)
+        task = asyncio.create_task(host(request(), origin()))
+        [question] = await first(queue)
+        place.clock.now += 600
+        let_deadlines_pass(600)
         with pytest.raises(Rejected) as caught:
-            await host(request(), origin())
+            await task
         assert caught.value.data == {"reason": "expired"}
+        # The ask does not wait for a slow store to save its end.
+        async for _ in queue.changes():
+            if (await queue.get(question.id)).state != "pending":
+                break
         assert [done.state for done in await queue.history()] == ["expired"]
 
 
