@@ -13,6 +13,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from operator import gt
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -377,16 +378,12 @@ async def test_an_engine_that_is_slow(engine: Any, tmp_path: Path):
     """It stands still for a second again and again: calls that need it are served late, or fail clearly."""
     async with shop(tmp_path) as served:
         sessions = [await served.open(at) for at in range(3)]
-        stopped = asyncio.Event()
+        stopped, done, failed = asyncio.Event(), [0] * 3, [0] * 3
 
-        async def calls(at: int) -> tuple[int, int]:
-            done = failed = 0
+        async def calls(at: int) -> None:
             while not stopped.is_set():
-                if await served.echoes((at + 1) % 3, sessions[at]):
-                    done += 1
-                else:
-                    failed += 1
-            return done, failed
+                counts = done if await served.echoes((at + 1) % 3, sessions[at]) else failed
+                counts[at] += 1
 
         calling = [asyncio.ensure_future(calls(at)) for at in range(3)]
         for _ in range(max(3, round(GONE / 2))):
@@ -395,9 +392,10 @@ async def test_an_engine_that_is_slow(engine: Any, tmp_path: Path):
             await asyncio.sleep(1)
             engine.go_on()
             await asyncio.sleep(0.5)
+            # More are served than fail, however few a busy machine serves in half a second.
+            await until(lambda: all(map(gt, done, failed)) or any(each.done() for each in calling), PATIENCE)
         stopped.set()
-        for done, failed in await asyncio.gather(*calling):
-            assert done > failed
+        await asyncio.gather(*calling)
         await is_well(served, sessions)
 
 

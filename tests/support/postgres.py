@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -14,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.support.ports import free_port
+from tests.support.processes import state_of
 
 DEBIAN = Path("/usr/lib/postgresql")
 
@@ -58,8 +60,12 @@ class Postgres:
     def stand_still(self) -> None:
         """Stop all of its processes where they are: connections stay open, and nothing is answered."""
         main = int((self._data / "postmaster.pid").read_text().split()[0])
-        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
-        self._stopped = [main, *map(int, children)]
+        self._stopped = [main]
+        os.kill(main, signal.SIGSTOP)
+        # Only one that stands still starts no further process, which would answer.
+        while state_of(main) != "T":
+            time.sleep(0.001)
+        self._stopped += map(int, Path(f"/proc/{main}/task/{main}/children").read_text().split())
         for pid in self._stopped:
             os.kill(pid, signal.SIGSTOP)
 

@@ -7,8 +7,13 @@ from pathlib import Path
 
 def lives(pid: int) -> bool:
     """Tell whether a process runs; one that is dead and waits for its parent does not."""
+    return state_of(pid) not in "ZX"
+
+
+def state_of(pid: int) -> str:
+    """Return the letter that the system has for the state of a process; "X" if there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
+        return "X"
+    return stat.rpartition(")")[2].split()[0]

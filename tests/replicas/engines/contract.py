@@ -60,6 +60,12 @@ async def eventually(operation: Callable[[], Awaitable[T]]) -> T:
             await asyncio.get_running_loop().run_in_executor(None, threading.Event().wait, 0.01)
 
 
+async def is_served(replica: Any) -> bool:
+    """Store a record and read it. An attempt that was carried out and not confirmed does not make the next one fail."""
+    await replica.put("key", b"value", 60)
+    return await replica.get("key") == b"value"
+
+
 class Contract:
     async def test_a_record_is_there_for_every_replica(self, together: Together):
         """What one puts another gets, until somebody deletes it."""

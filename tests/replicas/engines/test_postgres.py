@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.replicas.engines.postgres import PostgresCluster
-from tests.replicas.engines.contract import Contract, Inbox, Together, eventually, joining
+from tests.replicas.engines.contract import Contract, Inbox, Together, eventually, is_served, joining
 from tests.replicas.replicated import Kill, Replicated, trio
 from tests.support.postgres import Postgres, own_postgres
 
@@ -101,7 +101,7 @@ async def test_a_database_that_stands_still_costs_no_more_than_the_patience(serv
             await replica.get("key")
     finally:
         server.go_on()
-    assert await eventually(lambda: replica.add("key", b"value", 60))
+    assert await eventually(lambda: is_served(replica))
     await replica.close()
 
 

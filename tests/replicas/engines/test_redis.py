@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.replicas.engines.redis import RedisCluster
-from tests.replicas.engines.contract import Contract, Inbox, Together, eventually, joining
+from tests.replicas.engines.contract import Contract, Inbox, Together, eventually, is_served, joining
 from tests.support.redis import OwnRedis, own_redis
 
 pytestmark = pytest.mark.redis
@@ -63,14 +63,14 @@ async def test_more_operations_than_connections_wait_their_turn(together: Togeth
 async def test_an_engine_that_stands_still_costs_no_more_than_the_patience(server: OwnRedis):
     """The operation ends with an error, and the next one works when the engine does."""
     replica = RedisCluster(server.url, prefix=next(PREFIXES), patience=0.2)
-    await replica.get("warm")
+    assert await eventually(lambda: is_served(replica))
     server.stand_still()
     try:
         with pytest.raises(ClusterUnavailable, match="Redis did not do it"):
             await replica.get("key")
     finally:
         server.go_on()
-    assert await eventually(lambda: replica.add("key", b"value", 60))
+    assert await eventually(lambda: is_served(replica))
     await replica._leave()
 
 
