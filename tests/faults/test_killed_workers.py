@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 
 from antiphon.wire.task import TASKS
+from tests.support.network import moment
 from tests.support.ports import free_port
 from tests.support.postgres import shared_postgres
+from tests.support.processes import lives
 from tests.support.raw_client import said
 
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
@@ -48,12 +50,10 @@ class Workers:
         for _ in range(20):
             self._forge.stdin.write(f"{port}\n".encode())
             pid = self._pids[port] = int(await self._forge.stdout.readline())
-            for _ in range(300):
+            while lives(pid):
                 if await listens(port):
                     return
                 await asyncio.sleep(0.01)
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
         raise AssertionError(f"no worker listens on port {port}")
 
     async def kill(self) -> int:
@@ -62,6 +62,9 @@ class Workers:
         killed = self._pids[port]
         with suppress(ProcessLookupError):
             os.kill(killed, signal.SIGKILL)
+        # Until it has ended it accepts connections, and looks like the one that is started now.
+        while lives(killed):
+            await moment()
         await self.start(port)
         return killed
 

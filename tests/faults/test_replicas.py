@@ -42,10 +42,9 @@ class Replicas:
         process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
         self.processes.append(process)
         self.ports.append(port)
-        async with asyncio.timeout(30):
-            while not await _listens(port):
-                await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=0.05)
-                assert process.returncode is None
+        while not await _listens(port):
+            await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=0.05)
+            assert process.returncode is None
 
     async def kill(self, index: int) -> None:
         """End a process as a crash would."""

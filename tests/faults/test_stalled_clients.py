@@ -16,6 +16,7 @@ from tests.support.network import (
     META,
     Bare,
     call,
+    let_deadlines_pass,
     let_time_pass,
     listening,
     modern_call,
@@ -157,7 +158,7 @@ def text_frame(message):
 async def test_who_reads_nothing_of_a_websocket_holds_up_nobody(monkeypatch):
     """It counts as gone after a while, and its connection ends."""
     count = SLOW // 4
-    monkeypatch.setattr("antiphon.transports.websocket.server._STALL", 3.0)
+    monkeypatch.setattr("antiphon.transports.websocket.server._STALL", float(LONG))
     upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec_websocket_version": "13"}
     async with serving("websocket") as network:
         slow = [await Bare.open(network.place, ROOM) for _ in range(count)]
@@ -170,6 +171,7 @@ async def test_who_reads_nothing_of_a_websocket_holds_up_nobody(monkeypatch):
         await until(lambda: network.server.flooding == count)
         await is_served(f"ws://{network.place}/ws", "2025-11-25")
         assert network.server.flooding == count
+        let_deadlines_pass(LONG)
         await until(lambda: network.server.flooding == 0)
         let_time_pass(network, LONG)
         await all_ended(slow)

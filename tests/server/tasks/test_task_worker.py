@@ -162,8 +162,8 @@ async def test_a_task_that_was_taken_while_the_store_stalled_goes_on() -> None:
         # Another one is there, so that leases are renewed.
         await client.start("tool")
         await client.answer(handle, "yes")
-        assert not store.stalls
         assert await client.text(handle) == "yes"
+        assert not store.stalls
 
 
 async def test_a_task_whose_call_cannot_be_read_fails() -> None:
