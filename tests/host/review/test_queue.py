@@ -22,7 +22,7 @@ from antiphon.wire.origin import Round
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import Person, origin, request
 from tests.host.store.stores import KINDS, Place
-from tests.support.network import let_deadlines_pass
+from tests.support.network import let_deadlines_pass, until
 
 FORM = ElicitRequestParams.form("Who?", {"properties": {"name": {"type": "string"}}, "required": ["name"]})
 
@@ -286,13 +286,17 @@ async def test_a_question_that_was_stored_too_late_is_taken_back(place: Place, m
         assert [done.state for done in await queue.history()] == ["withdrawn"]
 
 
-async def test_a_question_expires(place: Place):
+async def test_a_question_expires(place: Place, monkeypatch: pytest.MonkeyPatch):
     """The ask is refused, and a decision comes too late."""
+    # Longer than the leap of the clock below, which a read of the store that is under way must not notice.
+    monkeypatch.setattr("antiphon.sql.database_store.PATIENCE", 3600.0)
     async with place.open() as store:
         queue = Queue(store, clock=place.clock)
         host = Host(Scripted([]), reviewer=queue, store=store, review_timeout=600)
         task = asyncio.create_task(host(request(), origin()))
         [question] = await first(queue)
+        # The store has it before the ask knows that, and waits for a decision.
+        await until(lambda: queue._waiting.is_awaited(question.id))
         place.clock.now += 600
         let_deadlines_pass(600)
         with pytest.raises(Rejected) as caught:
