@@ -116,9 +116,17 @@ async def test_the_page_says_that_an_answer_came_too_late_and_why(chromium: Brow
     """The server's connection is gone while its answer is made."""
     async with desk() as page, visit(chromium, page) as seen:
         question, task = await page.asked()
+        # The page asks by itself only in the first seconds; an answer may take any time.
+        await seen.page.evaluate(
+            "const soon = setTimeout; window.setTimeout = (act, after) => (after < 1000 ? soon(act, after) : 0);"
+        )
         await seen.open(question.id)
         await seen.key("a")
         await task
+        await seen.page.wait_for_selector("#outcomes [data-open]", state="attached")
+        await seen.count(0)
+        # What it asked because of the decision itself has come.
+        await seen.page.evaluate("new Promise(done => setTimeout(done, 900))")
         await page.host.handed_over(question.item.origin, "closed")
         await seen.became("Too late: it did not reach the server. The connection had closed.")
         await seen.page.goto(f"{page.running.origin}/review/{question.id}")

@@ -38,9 +38,9 @@ function renewOutcomes(fresh) {
 
 export function watch(seconds = 0) {
   outcomes();
-  for (const after of [1, 3]) setTimeout(() => outcomesIfOpen(), (seconds + after) * 1000);
+  for (const after of [1, 3]) setTimeout(outcomesIfOpen, (seconds + after) * 1000);
 }
 
-function outcomesIfOpen() {
+export function outcomesIfOpen() {
   if (document.querySelector("#outcomes [data-open]")) outcomes();
 }

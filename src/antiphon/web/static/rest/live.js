@@ -1,4 +1,5 @@
 // The stream that says that something has changed. It comes back by itself; what was missed does not matter.
+import { outcomesIfOpen } from "../consent/outcomes.js";
 import { arrived } from "../notify.js";
 import { grown } from "./partials.js";
 import { banner, inSight } from "../places.js";
@@ -55,6 +56,8 @@ export function follow(refresh) {
     recost(news.budget);
     const queue = document.getElementById("queue");
     if (queue?.dataset.version !== news.list) soon();
+    // The outcome of a decision changes no row of the queue.
+    else outcomesIfOpen();
   }
 
   let alarm = 0;
