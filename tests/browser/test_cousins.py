@@ -53,7 +53,7 @@ async def test_the_time_that_is_left_is_counted_by_the_clock_of_the_page(chromiu
         await context.add_init_script("const now = Date.now.bind(Date); Date.now = () => now() + 3_600_000;")
         tab = await context.new_page()
         await tab.goto(page.running.address())
-        await tab.wait_for_selector(ARMED)
+        await tab.wait_for_selector(f"body[data-ready] {ARMED}")
         assert re.match(r"(9|10):\d\d left", await tab.inner_text("#detail .facts-line .clock"))
         assert re.match(r"\d+ s|9:|10:", await tab.inner_text("#rows .meta .clock"))
         await context.close()

@@ -147,6 +147,7 @@ async def test_axe_finds_no_fault_in_a_request(chromium: Browser, look: Look, tm
             await seen.page.wait_for_selector(ARMED)
         assert await faults(seen.page) == []
         await seen.open(question.id)
+        await seen.page.wait_for_selector("#detail .further summary", state="attached")
         landmarks = await seen.page.eval_on_selector_all(LANDMARKS, NAMES)
         assert len(set(landmarks)) == len(landmarks), landmarks
         for fold in await seen.page.query_selector_all("#detail details:not([open]) > summary"):

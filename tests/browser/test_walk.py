@@ -16,6 +16,7 @@ from playwright.async_api import Browser, Page
 
 from tests.browser.visits import ARMED, WIDE
 from tests.cli.program import ROOT, environment
+from tests.support.network import until
 
 pytestmark = pytest.mark.browser
 
@@ -42,12 +43,8 @@ class Newcomer:
 
     async def sees_the_page(self) -> None:
         """Wait for the browser that opens by itself."""
-        for _ in range(600):
-            if self._opened.exists() and (address := self._opened.read_text().strip()):
-                await self.page.goto(address)
-                return
-            await asyncio.sleep(0.05)
-        raise AssertionError("no browser was opened")
+        await until(lambda: self._opened.exists() and self._opened.read_text().strip(), seconds=100.0)
+        await self.page.goto(self._opened.read_text().strip())
 
     async def clicks(self, selector: str) -> None:
         """Click something, as soon as it can be."""

@@ -10,6 +10,8 @@ from playwright.async_api import APIResponse, Browser, Page, Route
 from tests.browser.screen import Watch
 from tests.web.pages import Desk
 
+COMPLETE = "body[data-ready] #dialogs dialog, body:not([data-files])"
+"""All of a page has come: its second script, and what the first view leaves out. The page of a sign-in has no more."""
 ARMED = "#detail .bar [data-arming][data-key]:not([aria-disabled])"
 WIDE = {"width": 1280, "height": 900}
 
@@ -65,6 +67,8 @@ async def visit(chromium: Browser, desk: Desk, **more: object) -> AsyncIterator[
     page = await context.new_page()
     page.set_default_timeout(30_000)
     await page.goto(desk.running.address())
+    # What a page does before is tested in test_slow_link.
+    await page.wait_for_selector(COMPLETE, state="attached")
     yield Visit(page, watch)
     # Whoever holds an answer back at the end holds nothing else back.
     await page.unroute_all(behavior="ignoreErrors")
