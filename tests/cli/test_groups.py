@@ -54,5 +54,5 @@ def test_the_help_keeps_the_order(cli: Cli):
 def test_a_shell_completes_commands_and_options(line: str, completed: list[str]):
     """Those of a command that has commands, too; what is usual is not put in before anything is named."""
     shell = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_ANTIPHON_COMPLETE": "bash_complete"}
-    done = subprocess.run(COMMAND, capture_output=True, check=True, env=environment() | shell, text=True, timeout=20)
+    done = subprocess.run(COMMAND, capture_output=True, check=True, env=environment() | shell, text=True, timeout=60)
     assert [word.removeprefix("plain,") for word in done.stdout.split()] == completed

@@ -33,7 +33,7 @@ def bash(tmp_path: Path) -> Iterator[pexpect.spawn]:
         ),
         cwd=tmp_path,
         encoding="utf-8",
-        timeout=30,
+        timeout=60,
         dimensions=(50, 300),
     )
     shell.expect("ready>")

@@ -34,6 +34,7 @@ SUITE = DIR / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" 
 REQUIREMENTS = ("2025-11-25", "2026-07-28")
 SPEC_VERSIONS = ("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 PATIENCE = 900
+"""Seconds for a run of the suite, and for a program to start and to end: a machine may be busy with other runs."""
 
 
 def suite(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -58,11 +59,11 @@ def serving(log: Path, program: str, *arguments: str) -> Iterator[str]:
             yield f"http://localhost:{port}/mcp"
         finally:
             process.terminate()
-            process.wait(timeout=20)
+            process.wait(timeout=PATIENCE)
 
 
 def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -151,12 +152,14 @@ async def test_an_answer_of_100_megabytes_is_an_error_of_its_call(tmp_path: Path
         assert [one.state for one in gateway.upstreams] == ["running", "running"]
 
 
-async def test_one_that_dies_in_its_call_says_so(tmp_path: Path):
+async def test_one_that_dies_in_its_call_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """With its last words, and when it is tried again."""
+    # The usual second may be over before a busy machine makes the next call.
+    monkeypatch.setattr(upstream, "_PAUSES", (600.0,))
     gateway = made(tmp_path, DIES)
     async with Client(gateway.server) as client:
         assert "out of luck" in await answered(client, "bad__go")
-        assert "tried again in 1 s" in await answered(client, "bad__go")
+        assert re.search(r"tried again in (600|5\d\d) s", await answered(client, "bad__go"))
         assert await answered(client) == "done"
         assert [one.state for one in gateway.upstreams] == ["running", "stopped"]
 

@@ -101,7 +101,7 @@ def served(option: str, *more: str, port: int | None = None) -> Iterator[tuple[s
 
 async def connected(url: str, revision: str, trusting: ssl.SSLContext | None = None, auth: str | None = None) -> Client:
     """Connect as soon as somebody listens there."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             client = Client(url, revision=revision, ssl=trusting, auth=auth)
             try:
@@ -226,7 +226,7 @@ async def test_a_server_with_a_token_lets_only_those_in_who_send_it():
     """``--header`` sends it; whoever sends another one is told so."""
     with served("--http", "--token", "s3cret") as (place, process):
         url = f"http://{place}/mcp"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (await asyncio.to_thread(in_process, "doctor", url, "-H", "Authorization: Bearer s3cret")).code:
                 assert process.poll() is None
         for more in ([], ["--header", "Authorization: Bearer other"]):

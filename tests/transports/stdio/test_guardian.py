@@ -91,7 +91,7 @@ async def test_a_server_ends_with_a_process_that_is_killed_while_it_starts_it(tm
             os.kill(pid, signal.SIGKILL)
 
 
-SLEEPING = [sys.executable, "-c", "import time; time.sleep(20)"]
+SLEEPING = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def shell(guardian: Guardian) -> subprocess.Popen[bytes]:
