@@ -59,7 +59,7 @@ async def main() -> None:
     store = MemoryStore()
     policy = Policy(rules=(Rule(effect="allow", kind="sampling"),))
     budget = Budget(total=Cap(tokens=100))
-    host = Host(Scripted(["warm", "light"]), policy=policy, reviewer=Queue(store), store=store, budget=budget)
+    host = Host(Scripted(["warm", "soft"]), policy=policy, reviewer=Queue(store), store=store, budget=budget)
     gateway = Gateway({"shop": server}, host, names="none")
     first = Agent(FunctionModel(script), toolsets=[AntiphonToolset(gateway, host=host)])
     use = {"name": "order", "args": {"product": "scarf"}, "id": "1"}

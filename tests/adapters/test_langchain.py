@@ -29,7 +29,7 @@ def test_agents_of_two_frameworks_share_a_gateway_a_queue_and_a_budget():
     """One queue has the questions of both, and what one has spent is not left for the other."""
     *asked, ordered, spent = run_example("langchain", "two_frameworks").splitlines()
     assert asked == ['to approve: order {"product":"hat"}', 'to approve: order {"product":"scarf"}']
-    assert (ordered, spent) == ("[False, True]", "spent: 29 tokens; held: 0")
+    assert (ordered, spent) == ("[False, True]", "spent: 30 tokens; held: 0")
 
 
 def test_the_types_are_strict(tmp_path: Path):
