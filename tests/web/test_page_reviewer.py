@@ -89,6 +89,24 @@ async def test_a_page_that_cannot_be_opened_is_our_own_failure():
     assert pages.opened == 2
 
 
+async def test_a_question_ends_with_a_page_that_is_closed_before_it_is_open():
+    """Whoever asks is told, and does not wait for ever."""
+    opening = asyncio.Event()
+
+    @asynccontextmanager
+    async def opener(store, **more) -> AsyncIterator[None]:
+        opening.set()
+        await asyncio.Event().wait()
+        yield
+
+    reviewer = PageReviewer(MemoryStore(), opener)
+    asked = asyncio.create_task(reviewer.review(None))
+    await opening.wait()
+    await reviewer.aclose()
+    with pytest.raises(NoReviewer, match="the page was closed"):
+        await asked
+
+
 def test_each_event_loop_has_its_own():
     """A program that runs one loop after another gets a page in each, and none is left open."""
     store, pages = MemoryStore(), Pages()

@@ -19,6 +19,7 @@ from antiphon.host.review.queue import Queue, check_undo
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, Reviewer, ReviewItem, ToolItem
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
+from antiphon.machine.asyncio_tasks import settle_future
 from antiphon.machine.public_names import describe_install
 
 Opener = Callable[..., AbstractAsyncContextManager[Any]]
@@ -109,11 +110,12 @@ class PageReviewer:
 
     async def aclose(self) -> None:
         """Close the page, if it is open. Questions that wait stay in the store."""
-        serving, self._serving, self._opened = self._serving, None, None
-        if serving is not None and serving.get_loop() is asyncio.get_running_loop():
+        serving, opened, self._serving, self._opened = self._serving, self._opened, None, None
+        if serving is not None and opened is not None and serving.get_loop() is asyncio.get_running_loop():
             serving.cancel()
             with suppress(asyncio.CancelledError):
                 await serving
+            settle_future(opened, NoReviewer("the page was closed"), None)
         if self._notify is not None:
             await self._notify.aclose()
 
@@ -135,5 +137,4 @@ class PageReviewer:
                 opened.set_result(None)
                 await asyncio.get_running_loop().create_future()
         except Exception as error:
-            if not opened.done():
-                opened.set_exception(NoReviewer(f"the page cannot be opened: {error}"))
+            settle_future(opened, NoReviewer(f"the page cannot be opened: {error}"), None)
