@@ -29,7 +29,7 @@ from antiphon.host.review import review
 from antiphon.host.review.decisions import check_arguments
 from antiphon.host.review.question import AnyDecision, AnyItem, Mismatch, NotShown, Question
 from antiphon.host.store import base
-from antiphon.machine.asyncio_tasks import start_in
+from antiphon.machine.asyncio_tasks import settle_future, start_in
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 
@@ -138,6 +138,7 @@ class DecisionWatch:
         """Ids of the questions that may have changed."""
         self._release: dict[str, float] = {}
         """When the decisions that can still be undone take effect."""
+        self.storing: list[base.ReviewRow] = []
         self._version = -1
         self._arrival = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -167,9 +168,10 @@ class DecisionWatch:
                 self._watching.cancel()
                 self._watching = None
 
-    def is_awaited(self, id: str) -> bool:
-        """Return whether a call of this process waits for a question."""
-        return id in self._waiting
+    def is_awaited(self, row: base.ReviewRow) -> bool:
+        """Return whether a call of this process waits for a question, or may be joining it."""
+        joining = (one.shared and one.fingerprint == row.fingerprint and one.hash == row.hash for one in self.storing)
+        return row.id in self._waiting or (row.shared and any(joining))
 
     def _read_again(self, id: str | None) -> None:
         """Read a question at the next look, or find out which have changed."""
@@ -187,8 +189,7 @@ class DecisionWatch:
             await self._follow()
         except Exception as error:
             for decided in self._waiting.values():
-                if not decided.done():
-                    decided.set_exception(error)
+                settle_future(decided, error, None)
 
     async def _follow(self) -> None:
         wait = SOON
@@ -353,7 +354,7 @@ class Queue:
 
     async def _leave(self, row: base.ReviewRow, call: base.PendingCallRow) -> None:
         """Keep a question for when its call is made again, unless another call waits for it here or elsewhere."""
-        if row.host != self._store.host or self._waiting.is_awaited(row.id):
+        if row.host != self._store.host or self._waiting.is_awaited(row):
             return
         if not await self._store.leave_review(call, most=MAX_LEFT):
             await self._end(self._store.close_review(row.id, "withdrawn", keep_item=False))
@@ -627,12 +628,16 @@ class Queue:
             shared=shared,
         )
         storing = asyncio.ensure_future(self._store_question(row, item))
+        self._waiting.storing.append(row)
         try:
-            return await asyncio.shield(storing)
+            put = await asyncio.shield(storing)
         except BaseException:
+            self._waiting.storing.remove(row)
             # A caller that stops waiting withdraws the question, even if the store has it only after that.
             await self._end(self._take_back(storing, row))
             raise
+        self._waiting.storing.remove(row)
+        return put
 
     async def _store_question(self, row: base.ReviewRow, item: AnyItem) -> base.ReviewRow:
         put = await self._store.put_review(row)
@@ -644,7 +649,9 @@ class Queue:
         await asyncio.wait([storing])
         # A store that did not respond in time may have stored it, or still do so.
         put = row if storing.cancelled() or storing.exception() else storing.result()
-        if put.group == row.group and not self._waiting.is_awaited(put.id):
+        # One that it has joined may have been left to it by the call that asked, unless that one carries it out.
+        is_open = put.group == row.group or put.state == "pending"
+        if is_open and put.host == row.host and not self._waiting.is_awaited(put):
             await self._store.close_review(put.id, "withdrawn", keep_item=False)
 
     async def _decision(self, row: base.ReviewRow, leaves_at: float | None = None) -> review.Decision:
@@ -663,7 +670,7 @@ class Queue:
             if limit.expired():
                 raise questions.CallLeft(row.id) from None
             # What another call waits for, here or in another process, is not withdrawn.
-            if row.host == self._store.host and not self._waiting.is_awaited(row.id):
+            if row.host == self._store.host and not self._waiting.is_awaited(row):
                 over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
                 await self._end(self._store.close_review(row.id, "expired" if over else "withdrawn", keep_item=False))
             raise
