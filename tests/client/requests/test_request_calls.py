@@ -6,16 +6,23 @@ import asyncio
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon import CallTimeout, Client, Context, Server
+from antiphon.channel import Channel
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import Rejected, RemoteProtocolError, ResourceNotFound
+from antiphon.machine.call_time import CURRENT, TimeLeft, count_time
+from antiphon.wire.lossless import Received
 from antiphon.wire.origin import Origin
+from antiphon.wire.tools import CallToolRequestParams
 from tests.support.raw_server import RawServer
 
 ERAS = ["2025-11-25", "2026-07-28"]
 DONE = {"content": [{"type": "text", "text": "done"}]}
+ODD = b"9" * 5_000
+"""A number of more digits than are read."""
 
 
 async def yes(_params: Any, _origin: Origin) -> str:
@@ -147,6 +154,59 @@ async def test_a_call_that_asks_too_much_beside_another_costs_only_what_both_may
         with pytest.raises(RemoteProtocolError, match="more than 2 answers"):
             await long
     assert ["result" in one for one in answers] == [True, True, False]
+
+
+async def test_an_ask_whose_call_cannot_be_described_takes_no_turn() -> None:
+    """A client behind a proxy may call with what no decoder reads; the asks of others go on."""
+
+    class Loose(RawServer):
+        async def _read(self, channel: Channel) -> None:
+            while frames := await channel.receive():
+                for frame in frames:
+                    self._take(msgspec.json.decode(bytes(frame).replace(ODD, b"0")))
+                self.news.set()
+
+    server = Loose(tools_call=lambda _: None)
+    params = CallToolRequestParams(name="t", arguments=msgspec.Raw(b'{"a":%s}' % ODD))
+    async with Client(server, sampling=yes, revision="2025-11-25", limits=RoundLimits(at_once=1)) as client:
+        call = asyncio.create_task(client.forward("tools/call", params, Received.of(params)))
+        id = (await server.request("tools/call"))["id"]
+        server.sample(1)
+        assert (await server.answer(1))["error"]["code"] == -32602
+        server.send({"id": id, "result": DONE})
+        await call
+        server.received.clear()
+        other = asyncio.create_task(client.call_tool("t"))
+        id = (await server.request("tools/call"))["id"]
+        server.sample(2)
+        assert "result" in await server.answer(2)
+        server.send({"id": id, "result": DONE})
+        await other
+
+
+async def test_an_ask_of_no_call_has_no_call_s_time() -> None:
+    """The connection may have been opened within a call, whose time ends; the task that reads outlives it."""
+    times: list[TimeLeft | None] = []
+
+    async def answer(_params: Any, _origin: Origin) -> str:
+        times.append(CURRENT.get())
+        return "yes"
+
+    server = RawServer(tools_call=lambda _: None)
+    client = Client(server, sampling=answer, revision="2025-11-25")
+    with count_time(TimeLeft(0.1)):
+        await client.connect()
+    calls = [asyncio.create_task(client.call_tool(name)) for name in ("one", "two")]
+    while len(asked := [one for one in server.received if one.get("method") == "tools/call"]) < 2:
+        server.news.clear()
+        await server.news.wait()
+    server.sample(1)
+    await server.answer(1)
+    for message in asked:
+        server.send({"id": message["id"], "result": DONE})
+    await asyncio.gather(*calls)
+    await client.close()
+    assert times == [None]
 
 
 async def test_asks_during_a_list_are_bounded_and_counted_anew() -> None:

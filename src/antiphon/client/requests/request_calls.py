@@ -399,8 +399,8 @@ class Calls:
         try:
             if (turn := self.open.take_turn(owner)) is not None:
                 await turn
-            origin = self._origin_of(request, owner)
             try:
+                origin = self._origin_of(request, owner)
                 with answering(owner):
                     result = await self.answers.answer(params, origin, raw=request.raw, before=request.params)
             finally:
