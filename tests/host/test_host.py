@@ -29,6 +29,19 @@ def test_parts_are_named_or_given():
     assert Host(scripted).provider is scripted
 
 
+async def test_a_class_of_reviewers_makes_one():
+    """Its own ``review`` belongs to what it makes."""
+
+    class Maker(Person):
+        def __init__(self, host: Host) -> None:
+            super().__init__(approve)
+            self.host = host
+
+    host = Host(Scripted(["ok"]), reviewer=Maker)
+    assert host.reviewer.host is host
+    assert (await host(request(), origin())).text == "ok"
+
+
 @pytest.mark.parametrize("wrong", [{"provider": "gpt"}, {"reviewer": "web"}, {"review": "sometimes"}])
 def test_a_part_that_does_not_exist_is_named(wrong: dict):
     """And the message says what does."""

@@ -448,7 +448,7 @@ def _make_reviewer(given: str | Reviewer | ReviewerMaker | None, undo: float | N
         from antiphon.host.terminal import TerminalReviewer
 
         return TerminalReviewer() if undo is None else TerminalReviewer(undo=undo)
-    made = given(host) if callable(given) and not hasattr(given, "review") else given
+    made = given(host) if isinstance(given, type) or (callable(given) and not hasattr(given, "review")) else given
     # One that only confirms calls of tools needs no more than that.
     if given is not None and not hasattr(made, "review") and not hasattr(made, "confirm"):
         raise ConfigError(f'reviewer is "terminal", in open_host "queue", a Reviewer, its maker or None, not {given!r}')
