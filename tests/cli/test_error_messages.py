@@ -63,6 +63,7 @@ def test_notes_are_told():
         (b'{\n "a": x}', "line 2, column 7: Expecting value"),
         (b"\xff", "byte 0: not UTF-8"),
         (b"[" * 100_000, "too deep"),
+        (b"9" * 5_000, "a number is too long"),
         (b"{}", None),
     ],
 )

@@ -108,6 +108,15 @@ async def test_a_registration_may_have_members_that_are_empty():
     assert [what["client_id"] for what in resource.authority.seen("/token")] == ["me"]
 
 
+async def test_a_registration_may_last_for_longer_than_a_number_can_say():
+    """It is used until it is refused, like one that lasts for ever."""
+    said = {"client_id": "me", "client_secret": "s", "client_secret_expires_at": 10**400}
+    async with protected() as resource:
+        resource.authority.answers["/register"] = lambda what, request: web.json_response(said, status=201)
+        async with Client(resource.url, auth=OAuth(open_page=Person())) as client:
+            assert (await client.call_tool("echo", {})).text == "done"
+
+
 async def test_a_person_who_declines_leaves_the_registration():
     """The server has asked for this client, so it knows it; a second one would be left behind there."""
     oauth = OAuth(open_page=Person(pastes=False))

@@ -277,9 +277,10 @@ async def test_odd_times_and_scopes_are_read_as_far_as_they_go():
     assert (answer.expires_in, answer.scopes, answer.refresh_token) == (60, None, None)
 
 
-async def test_a_token_that_lasts_for_longer_than_a_number_can_say_has_no_end():
+@pytest.mark.parametrize("lasts", [9 * 10**11, 10**400])
+async def test_a_token_that_lasts_for_longer_than_a_date_can_say_has_no_end(lasts: int):
     """It is used until it is refused, like one of which nothing is said."""
-    answer = await ClientCredentials().obtain(wanted(Wire((200, {**TOKEN[1], "expires_in": 10**400}))))
+    answer = await ClientCredentials().obtain(wanted(Wire((200, {**TOKEN[1], "expires_in": lasts}))))
     assert answer.expires_in is None
 
 

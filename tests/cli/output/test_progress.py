@@ -80,6 +80,13 @@ def test_a_pipe_has_no_bar():
     assert piped.getvalue() == terminal.getvalue() == ""
 
 
+def test_a_number_that_no_fraction_can_hold_is_shown_as_a_large_one():
+    """JSON has whole numbers of any length."""
+    stream = Terminal()
+    Teller(stream).progress(-(10**400), 10**400)
+    assert "0/1e+99" in stream.getvalue()
+
+
 async def test_a_call_that_takes_its_time_says_how_long(monkeypatch: pytest.MonkeyPatch):
     """Every second, on a terminal, beside what the server says of it; it is taken away in the end."""
     monkeypatch.setattr(telling, "_TICK", 0.001)

@@ -106,6 +106,7 @@ def test_a_message_with_results_holds_nothing_else():
         ({"max_tokens": True}, "maxTokens"),
         ({"temperature": float("nan")}, "temperature"),
         ({"temperature": float("inf")}, "temperature"),
+        ({"temperature": 10**400}, "temperature"),
         ({"model_preferences": ModelPreferences(cost_priority=1.1)}, "modelPreferences.costPriority"),
         ({"model_preferences": ModelPreferences(speed_priority=-0.1)}, "modelPreferences.speedPriority"),
         (

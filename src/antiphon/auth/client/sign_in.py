@@ -246,7 +246,7 @@ def _read_registration(answer: Answer, issuer: str, redirect_uri: str | None) ->
     if not isinstance(client_id, str) or not 0 < len(client_id) <= 2048 or not client_id.isprintable():
         raise Unauthorized(f"signing in failed: {issuer} registered a client without a client_id that can be used")
     expires = said.get("client_secret_expires_at")
-    lasts = isinstance(secret, str) and isinstance(expires, int | float) and expires > time.time()
+    lasts = isinstance(secret, str) and isinstance(expires, int | float) and time.time() < expires < 1e12
     return Registered(
         issuer=issuer,
         identity=ClientIdentity(

@@ -161,7 +161,7 @@ def _read_token(answer: Answer, *, wants_dpop: bool) -> TokenAnswer:
     return TokenAnswer(
         access_token=token,
         token_type="DPoP" if wants_dpop else "Bearer",
-        expires_in=max(0.0, lasts) if isinstance(lasts, int | float) and lasts < 1e12 else None,
+        expires_in=max(0.0, lasts) if isinstance(lasts, int | float) and lasts < 1e11 else None,
         refresh_token=refresh if isinstance(refresh, str) and 0 < len(refresh) <= 16384 else None,
         scopes=tuple(scope.split())[:256] if isinstance(scope, str) else None,
         raw=said,

@@ -82,8 +82,8 @@ def find_json_mistake(data: bytes) -> str | None:
         return f"line {error.lineno}, column {error.colno}: {error.msg}"
     except UnicodeDecodeError as error:
         return f"byte {error.start}: not UTF-8"
-    except RecursionError:
-        return "too deep"
+    except (RecursionError, ValueError) as error:
+        return "too deep" if isinstance(error, RecursionError) else "a number is too long"
     return None
 
 

@@ -54,7 +54,7 @@ class Teller:
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Show how far a call has come, as a bar; only on a terminal, and not while a person is asked."""
-        self._reached = progress, total
+        self._reached = max(0, min(progress, 1e99)), total and max(0, min(total, 1e99))  # No fraction holds 10**400.
         if message:
             self._doing = inert_line(message)[:60]
         self._draw()

@@ -8,7 +8,6 @@ everything a request holds. Source: 2025-11-25 client/sampling ("Error Handling"
 from __future__ import annotations
 
 import binascii
-import math
 from typing import NamedTuple
 
 from msgspec import structs
@@ -75,7 +74,7 @@ def separate_uses(result: sampling.CreateMessageResult) -> sampling.CreateMessag
 
 
 def _check_numbers(params: sampling.CreateMessageRequestParams) -> None:
-    if params.temperature is not None and not math.isfinite(params.temperature):
+    if params.temperature is not None and not abs(params.temperature) < 1e300:
         sampling.refuse_place("temperature", "must be a finite number")
     for name in ("cost", "speed", "intelligence"):
         value: float | None = getattr(params.model_preferences, f"{name}_priority", None)
