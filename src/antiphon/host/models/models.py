@@ -157,7 +157,8 @@ def select_model(
     judged = [
         _Judged(
             model,
-            cost := _compute_cost(model, needs),
+            cost := model.price
+            and model.price.cost(needs.input_tokens, min(needs.max_tokens, model.max_output or needs.max_tokens)),
             tuple(_list_obstacles(model, cost, needs, allowed, left, unavailable or {})),
         )
         for model in catalogue
@@ -220,12 +221,6 @@ def _decide_winner(
         return first, "default" if first.name == catalogue.default else "order"
     # ``min`` over the negative sum takes the highest sum, and among equal ones the first by ``in_order``.
     return min(models, key=lambda scored: (-scored.sum, in_order(scored))).judged.model, "score"
-
-
-def _compute_cost(model: Model, needs: selection.Needs) -> Decimal | None:
-    if model.price is None:
-        return None
-    return model.price.cost(needs.input_tokens, min(needs.max_tokens, model.max_output or needs.max_tokens))
 
 
 def _list_obstacles(

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.machine.asyncio_tasks import end_tasks, start_in
+from antiphon.machine.asyncio_tasks import end_tasks, settle_future, start_in
 from antiphon.machine.state_store import MemoryStateStore
 from antiphon.replicas.engines.base import LEASE, MAX_MESSAGE, PATIENCE, ClusterMember, check_size
 
@@ -339,5 +339,4 @@ class UnixCluster(ClusterMember):
             pass
         finally:
             for waiting in self._waiting.values():
-                if not waiting.done():
-                    waiting.set_exception(ClusterUnavailable("The processes of this server cannot reach each other"))
+                settle_future(waiting, ClusterUnavailable("The processes of this server cannot reach each other"), None)

@@ -32,6 +32,7 @@ from antiphon.errors import (
     PeerError,
     TemporarilyUnavailable,
 )
+from antiphon.machine.asyncio_tasks import settle_future
 from antiphon.machine.state_store import CompareAndSetStore, StateStore
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import declares_extension
@@ -443,8 +444,7 @@ class JournalledCall(RoundCall):
         super().attach(connection, request)
         gates, self._gates = self._gates, []
         for gate in gates:
-            if not gate.done():
-                gate.set_result(None)
+            settle_future(gate, None, None)
 
     # --- rounds -------------------------------------------------------------------------------------------------
 
@@ -475,8 +475,7 @@ class JournalledCall(RoundCall):
         self.state = find_next_state(self.state, CallEvent.DIVERGE)
         self._diverged = error
         for ask in self._pending.values():
-            if not ask.answer.done():
-                ask.answer.set_exception(error)
+            settle_future(ask.answer, error, None)
 
     async def _send_when_stored(self, asks: dict[str, InputRequest], storing: Awaitable[str]) -> None:
         try:

@@ -15,7 +15,7 @@ from yarl import URL
 
 from antiphon.channel import Frame
 from antiphon.errors import ConnectionClosed
-from antiphon.machine.asyncio_tasks import both_stopped, end_tasks
+from antiphon.machine.asyncio_tasks import both_stopped, end_tasks, settle_future
 from antiphon.transports.http.client import http_request, post
 from antiphon.transports.http.client.error_replies import REFUSING, Dial, HttpFailure
 from antiphon.transports.http.client.message import OutgoingMessage, look_at, read_refusal
@@ -100,8 +100,7 @@ class SseClientChannel(ClosedOnce, Receiving):
         finally:
             response.release()
             self.end(reason)
-            if not named.done():
-                named.set_exception(HttpFailure(0, f"{reason} without naming an endpoint"))
+            settle_future(named, HttpFailure(0, f"{reason} without naming an endpoint"), None)
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """Post a frame, see ``Channel.send``. A request whose POST fails gets an error reply made here.
