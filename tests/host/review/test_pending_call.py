@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
 from msgspec import structs
 
+from antiphon.host import Host, MemoryStore, Scripted
 from antiphon.host.review.question import PENDING, PendingCall, fingerprint_call
+from antiphon.host.review.queue import Queue
+from antiphon.host.store.base import ReviewRow
 from antiphon.wire.elicitation import CONFIRM_FORM, ElicitRequestParams
 from antiphon.wire.origin import OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool
-from tests.host.asks import origin
+from tests.host.asks import approve, origin
 
 CALL = CallToolRequestParams.of("order", {"sku": "P-1"})
 
@@ -60,3 +66,32 @@ async def test_an_approval_ends_with_its_call() -> None:
         assert pending.take_confirmation(form, asked)
         pending.approve(CALL, asked, "ann")
     assert not pending.take_confirmation(form, asked)
+
+
+async def test_a_question_that_another_call_is_joining_is_not_taken_back(monkeypatch: pytest.MonkeyPatch):
+    """Of two calls that are the same, one is given up while the other is still being stored, and goes on."""
+    store = MemoryStore()
+    queue, put = Queue(store), store.put_review
+    host = Host(Scripted([]), reviewer=queue, store=store)
+
+    async def call() -> object:
+        with PendingCall(50.0, 3600.0).entered():
+            return await host.confirm(CallToolRequestParams.of("order", {"sku": "P-1"}), origin())
+
+    async def join_and_cancel(row: ReviewRow) -> ReviewRow:
+        joined = await put(row)
+        gone.cancel()
+        await asyncio.wait([gone])
+        return joined
+
+    gone = asyncio.create_task(call())
+    async for _ in queue.changes():
+        if await queue.pending():
+            break
+    (question,) = await queue.pending()
+    monkeypatch.setattr(store, "put_review", join_and_cancel)
+    other = asyncio.create_task(call())
+    await asyncio.wait([gone])
+    assert await queue.pending() == [question]
+    await queue.decide(question.id, approve(question.item), hash=question.hash)
+    assert await other is True

@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.errors import InternalError, Rejected
 from antiphon.host import Answer, Approve, Deny, Edit, Host, MemoryStore, ReviewItem, Scripted, Terms, digest
-from antiphon.host.review.question import PendingCall, Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Queue
 from antiphon.host.review.review import hash_of
 from antiphon.host.store.base import Change, Decided, ReviewRow
@@ -286,31 +286,6 @@ async def test_a_question_that_was_stored_too_late_is_taken_back(place: Place, m
         assert [done.state for done in await queue.history()] == ["withdrawn"]
 
 
-async def test_a_question_that_another_call_is_joining_is_not_taken_back(place: Place, monkeypatch: pytest.MonkeyPatch):
-    """Of two calls that are the same, one is given up while the other is still being stored, and goes on."""
-    async with place.open() as store:
-        queue, put = Queue(store, clock=place.clock), store.put_review
-        host = Host(Scripted([]), reviewer=queue, store=store)
-
-        async def call() -> object:
-            with PendingCall(50.0, 3600.0).entered():
-                return await host.confirm(CallToolRequestParams.of("order", {"sku": "P-1"}), origin())
-
-        async def join_and_cancel(row: ReviewRow) -> ReviewRow:
-            joined = await put(row)
-            await ended(gone)
-            return joined
-
-        gone = asyncio.create_task(call())
-        (question,) = await first(queue)
-        monkeypatch.setattr(store, "put_review", join_and_cancel)
-        other = asyncio.create_task(call())
-        await asyncio.wait([gone])
-        assert await queue.pending() == [question]
-        await queue.decide(question.id, approval(question), hash=question.hash)
-        assert await other is True
-
-
 async def test_a_question_expires(place: Place, monkeypatch: pytest.MonkeyPatch):
     """The ask is refused, and a decision comes too late."""
     # Longer than the leap of the clock below, which a read of the store that is under way must not notice.
@@ -320,8 +295,9 @@ async def test_a_question_expires(place: Place, monkeypatch: pytest.MonkeyPatch)
         host = Host(Scripted([]), reviewer=queue, store=store, review_timeout=600)
         task = asyncio.create_task(host(request(), origin()))
         [question] = await first(queue)
+        [row] = await store.reviews(("pending",))
         # The store has it before the ask knows that, and waits for a decision.
-        await until(lambda: queue._waiting.is_awaited(question.id))
+        await until(lambda: queue._waiting.is_awaited(row))
         place.clock.now += 600
         let_deadlines_pass(600)
         with pytest.raises(Rejected) as caught:

@@ -169,9 +169,9 @@ class DecisionWatch:
                 self._watching = None
 
     def is_awaited(self, row: base.ReviewRow) -> bool:
-        """Return whether a call of this process waits for a question, or may be joining it."""
+        """Return whether another call waits for a question, here or in another process, or may be joining it here."""
         joining = (one.shared and one.fingerprint == row.fingerprint and one.hash == row.hash for one in self.storing)
-        return row.id in self._waiting or (row.shared and any(joining))
+        return row.host != self._store.host or row.id in self._waiting or (row.shared and any(joining))
 
     def _read_again(self, id: str | None) -> None:
         """Read a question at the next look, or find out which have changed."""
@@ -354,7 +354,7 @@ class Queue:
 
     async def _leave(self, row: base.ReviewRow, call: base.PendingCallRow) -> None:
         """Keep a question for when its call is made again, unless another call waits for it here or elsewhere."""
-        if row.host != self._store.host or self._waiting.is_awaited(row):
+        if self._waiting.is_awaited(row):
             return
         if not await self._store.leave_review(call, most=MAX_LEFT):
             await self._end(self._store.close_review(row.id, "withdrawn", keep_item=False))
@@ -650,8 +650,7 @@ class Queue:
         # A store that did not respond in time may have stored it, or still do so.
         put = row if storing.cancelled() or storing.exception() else storing.result()
         # One that it has joined may have been left to it by the call that asked, unless that one carries it out.
-        is_open = put.group == row.group or put.state == "pending"
-        if is_open and put.host == row.host and not self._waiting.is_awaited(put):
+        if (put.group == row.group or put.state == "pending") and not self._waiting.is_awaited(put):
             await self._store.close_review(put.id, "withdrawn", keep_item=False)
 
     async def _decision(self, row: base.ReviewRow, leaves_at: float | None = None) -> review.Decision:
@@ -670,7 +669,7 @@ class Queue:
             if limit.expired():
                 raise questions.CallLeft(row.id) from None
             # What another call waits for, here or in another process, is not withdrawn.
-            if row.host == self._store.host and not self._waiting.is_awaited(row):
+            if not self._waiting.is_awaited(row):
                 over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
                 await self._end(self._store.close_review(row.id, "expired" if over else "withdrawn", keep_item=False))
             raise
