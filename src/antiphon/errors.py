@@ -100,6 +100,8 @@ class InvalidParams(PeerError):
 class InternalError(PeerError):
     """The peer failed; the message never contains more than that."""
 
+    CODE = -32603
+
 
 class ResourceNotFound(PeerError):
     """No resource has this URI; ``data.uri`` repeats it."""
