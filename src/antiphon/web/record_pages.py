@@ -165,8 +165,7 @@ def lay_out_chart(columns: Sequence[tuple[str, Mapping[int, int]]]) -> Chart:
     """Lay out columns: each has a label, and an amount per series. An amount above 0 is always visible."""
     most = max((sum(amounts.values()) for _, amounts in columns), default=0)
     # The distance between lines is 1, 2 or 5 times a power of ten, so that there are only a few.
-    steps = (factor * 10**power for power in count() for factor in (1, 2, 5))
-    step = next(step for step in steps if most <= step * _LINES)
+    step = next(size for power in count() for n in (1, 2, 5) if most <= (size := n * 10**power) * _LINES)
     top = max(1, -(-most // step)) * step
     room = HEIGHT - _HEAD - _FOOT
     width = (WIDTH - _SIDE) // max(1, len(columns))

@@ -376,8 +376,7 @@ class Queue:
         decision, ticket = questions.decision_of(decided), review.Ticket(id=row.id, by=decided.by)
         if isinstance(decision, ElicitResult):
             return review.Filled(result=decision, ticket=ticket)
-        denied = decision if isinstance(decision, review.Deny) else review.Deny()
-        return msgspec.structs.replace(denied, ticket=ticket)
+        return msgspec.structs.replace(decision if isinstance(decision, review.Deny) else review.Deny(), ticket=ticket)
 
     async def pending(self, limit: int = 1000, after: str | None = None) -> list[Question]:
         """Return the questions that wait for a decision, oldest first.
