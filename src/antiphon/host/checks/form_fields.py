@@ -271,10 +271,7 @@ def _can_read(reader: Any, text: str) -> bool:
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _FORMATS: dict[str, tuple[Callable[[str], object], str]] = {
     "email": (re.compile(r"[^\s@]+@[^\s@]+").fullmatch, "an e-mail address"),
-    "uri": (
-        lambda text: _can_read(urlsplit, text) and urlsplit(text).scheme,
-        "an address with its scheme (https://...)",
-    ),
+    "uri": (lambda url: _can_read(urlsplit, url) and urlsplit(url).scheme, "an address with its scheme (https://...)"),
     "date": (lambda text: _DATE.fullmatch(text) and _can_read(date.fromisoformat, text), "a date as 2026-01-31"),
     "date-time": (
         lambda text: "T" in text.upper() and _can_read(datetime.fromisoformat, text),
