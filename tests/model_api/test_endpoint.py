@@ -20,7 +20,7 @@ from antiphon.host.checks.policy_rules import Policy
 from antiphon.model_api.endpoint import ModelEndpoint, serve_model_api
 from antiphon.wire.content import ImageContent, TextContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageResult
-from tests.host.asks import Person, approve, write
+from tests.host.asks import Person, approve, origin, write
 from tests.model_api.served import Slow, asked, door
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
@@ -276,3 +276,15 @@ async def test_memory_server_gets_no_equipment():
     assert isinstance(host._model_api, ModelEndpoint)
     assert host._model_api._serving is None
     await host.aclose()
+
+
+async def test_a_server_is_not_started_for_an_endpoint_that_cannot_open(monkeypatch: pytest.MonkeyPatch):
+    """Whatever is missing is said, rather than waited for."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr("antiphon.model_api.endpoint.serve_embedded", fail)
+    async with Host(Scripted([]), model_api=serve_model_api) as host:
+        with pytest.raises(RuntimeError, match="no room"):
+            await host.equip(origin)

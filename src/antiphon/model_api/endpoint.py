@@ -495,7 +495,7 @@ class ModelEndpoint:
             async with open_endpoint(self._host, self._tokens) as number:
                 port.set_result(number)
                 await closed.wait()
-        except OSError as error:
+        except Exception as error:
             if port.done():
                 raise
             port.set_exception(error)
