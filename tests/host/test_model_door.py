@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
+
+import pytest
 
 from antiphon.host import Host, Scripted
-from tests.host.asks import origin, request
+from tests.host.asks import Person, approve, origin, request
 
 
 async def test_host_without_a_model_api_equips_nobody():
@@ -23,6 +26,30 @@ async def test_completion_says_what_was_used_and_by_whom():
     assert done.result.text == "Yes."
     assert done.usage is not None
     assert [record.outcome for record in host.audit.records() if record.step == "received"] == ["model-api"]
+
+
+async def test_the_reviewer_ends_although_the_model_api_cannot():
+    """A host that closes leaves no page open."""
+
+    class Stuck:
+        async def equip(self, origin: object) -> Any:
+            raise NotImplementedError
+
+        async def aclose(self) -> None:
+            raise OSError("stuck")
+
+    class Page(Person):
+        servers = None
+        ended = False
+
+        async def aclose(self) -> None:
+            self.ended = True
+
+    page = Page(approve)
+    with pytest.raises(OSError, match="stuck"):
+        async with Host(Scripted([]), reviewer=page, model_api=lambda _: Stuck()):
+            pass
+    assert page.ended
 
 
 def test_other_hosts_load_no_model_api():

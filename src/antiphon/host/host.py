@@ -405,10 +405,12 @@ class Host:
 
     async def aclose(self) -> None:
         """Close the review page and the model API of this host. The store stays open."""
-        if self._model_api is not None:
-            await self._model_api.aclose()
-        if isinstance(self.reviewer, ShowingReviewer):
-            await self.reviewer.aclose()
+        try:
+            if self._model_api is not None:
+                await self._model_api.aclose()
+        finally:
+            if isinstance(self.reviewer, ShowingReviewer):
+                await self.reviewer.aclose()
 
 
 def with_review(policy: Policy, review: str) -> Policy:
