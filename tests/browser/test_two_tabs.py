@@ -128,6 +128,27 @@ async def test_what_is_taken_back_as_it_takes_effect_was_sent(chromium: Browser)
         assert await steps(page) == ["approve"]
 
 
+async def test_what_went_wrong_with_taking_back_is_said_until_it_works(chromium: Browser):
+    """The list is renewed meanwhile, because something else was asked."""
+    async with desk(undo=60) as page, visit(chromium, page) as seen:
+        question, task = await page.asked()
+        await seen.open(question.id)
+        await seen.key("a")
+        await seen.page.wait_for_selector("#undo form")
+        failed = {"status": 503, "content_type": "application/json", "body": '{"problem": "Not now."}'}
+        await seen.page.route("**/undo*", lambda route: route.fulfill(**failed))
+        await seen.key("u")
+        await seen.page.wait_for_selector("#outcomes .problem >> text=Not now.")
+        async with seen.page.expect_response("**/outcomes"):
+            await page.asked()
+        await seen.page.wait_for_selector("#outcomes li > .problem:not([role]) >> text=Not now.")
+        await seen.page.unroute("**/undo*")
+        await seen.key("u")
+        await seen.said("Taken back: it is waiting again.")
+        await seen.page.wait_for_selector("#outcomes .problem >> text=Not now.", state="hidden")
+        assert not task.done()
+
+
 async def test_what_is_taken_back_twice_is_taken_back_once(chromium: Browser):
     """By a key that is pressed twice, and in another tab at the same moment: all say that the request waits again."""
     async with desk(undo=60) as page, visit(chromium, page) as one, beside(chromium, page, one, same=True) as two:

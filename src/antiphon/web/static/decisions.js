@@ -38,6 +38,7 @@ export async function send(form, button) {
 }
 
 async function sent(form, told, next, still) {
+  for (const each of (form.closest("li") ?? form).querySelectorAll(".problem")) each.hidden = true;
   say(told.done, told.about);
   if (told.reload) return location.assign(told.reload);
   if (told.address) {
