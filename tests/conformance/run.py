@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -136,7 +137,7 @@ def client_scenarios() -> Iterator[tuple[str, str]]:
 
 def play_client(out: Path, only: str, jobs: int) -> Iterator[Verdict]:
     """Play every scenario by itself, a few at the same time."""
-    command = f"{sys.executable} {HERE / 'client.py'}"
+    command = shlex.join([sys.executable, str(HERE / "client.py")])
 
     def play(scenario: str, revision: str) -> Verdict:
         folder = out / "client" / revision / scenario.replace("/", "-")
