@@ -193,7 +193,8 @@ async def test_a_wrong_secret_is_said_to_be_wrong(peers: Peers) -> None:
 
 async def test_a_login_that_the_host_had_is_made_anew_after_an_installation(peers: Peers, tmp_path: Path) -> None:
     """The command that ``antiphon install`` names signs in, and the gateway uses the login."""
-    home = Home(tmp_path, peers, {"BROWSER": f"{sys.executable} {HERE / 'browser.py'} %s", "PYTHONPATH": str(ROOT)})
+    browser = shlex.join([sys.executable, str(HERE / "browser.py")])
+    home = Home(tmp_path, peers, {"BROWSER": f"{browser} %s", "PYTHONPATH": str(ROOT)})
     home.write(tmp_path / ".config" / "antiphon" / "antiphon.toml", '[policy]\ndefault = "allow"\n')
     async with serving(peers) as (authority, url):
         home.write(
