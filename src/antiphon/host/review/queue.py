@@ -139,6 +139,7 @@ class DecisionWatch:
         self._release: dict[str, float] = {}
         """When the decisions that can still be undone take effect."""
         self.storing: list[base.ReviewRow] = []
+        """Questions that are being stored: each may turn out to be one that is there already."""
         self._version = -1
         self._arrival = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -214,12 +215,11 @@ class DecisionWatch:
     async def _look(self, *, is_due: bool) -> float:
         """Read the questions that have changed. Returns the seconds to rest: comparing all of them takes time."""
         rest = 0.0
-        is_due = is_due or self._version < 0
         self._arrival.clear()
         try:
             now = self._clock()
             self._unread |= dict.fromkeys(id for id, at in self._release.items() if at <= now)
-            if is_due and await self._find_changed():
+            if (is_due or self._version < 0) and await self._find_changed():
                 rest = _EACH * len(self._waiting)
             for id in list(self._unread):
                 if id in self._rows:
