@@ -16,12 +16,12 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from secrets import token_hex
 from typing import Any, Literal, TypedDict, Unpack
 
 import msgspec
 
+from antiphon import __version__
 from antiphon.host.checks.people import Decider, read_deciders, write_decider
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
@@ -390,7 +390,7 @@ def otel_lines(entries: Iterable[Entry]) -> Iterator[str]:
 
 def make_log_request(entries: Iterable[Entry]) -> bytes:
     """Make the body that sends records to ``/v1/logs`` of a collector."""
-    resource = {"attributes": _list_attributes({"service.name": "antiphon", "service.version": version("antiphon")})}
+    resource = {"attributes": _list_attributes({"service.name": "antiphon", "service.version": __version__})}
     logs = {"scope": {"name": "antiphon.audit"}, "logRecords": [_make_log(entry) for entry in entries]}
     return msgspec.json.encode({"resourceLogs": [{"resource": resource, "scopeLogs": [logs]}]})
 
@@ -398,7 +398,7 @@ def make_log_request(entries: Iterable[Entry]) -> bytes:
 def _make_event(entry: Entry) -> dict[str, Any]:
     record = entry.record
     severity, _, _ = _SEVERITIES.get(record.step, _USUAL)
-    product = {"name": "Antiphon", "vendor_name": "Antiphon", "version": version("antiphon")}
+    product = {"name": "Antiphon", "vendor_name": "Antiphon", "version": __version__}
     event: dict[str, Any] = {
         "class_uid": _API_ACTIVITY,
         "category_uid": _APPLICATION_ACTIVITY,
