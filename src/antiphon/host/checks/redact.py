@@ -34,8 +34,8 @@ class SecretForm(NamedTuple):
     """Its name, for people."""
     signs: tuple[str, ...]
     """In lower case. A text without any of them cannot match, which is much faster to check."""
-    pattern: re.Pattern[str]
-    """``fits`` examines the group named ``value``, if there is one."""
+    pattern: str
+    """Compiled where it is first needed. ``fits`` examines the group named ``value``, if there is one."""
     fits: Callable[[str], bool] | None = None
     """Examines a match, since not everything of this form is a secret."""
 
@@ -93,7 +93,7 @@ _FITS: Mapping[str, Callable[[str], bool]] = {
 
 # Of two that begin at the same place the earlier form is reported, so more specific ones come first.
 FORMS: tuple[SecretForm, ...] = tuple(
-    SecretForm(form["kind"], tuple(form["signs"]), re.compile(form["pattern"]), _FITS.get(form.get("fits")))
+    SecretForm(form["kind"], tuple(form["signs"]), form["pattern"], _FITS.get(form.get("fits")))
     for form in tomllib.loads(Path(__file__).with_name("secret_forms.toml").read_text("utf-8"))["form"]
 )
 _SIGNS = tuple((sign, form) for form in FORMS for sign in form.signs)
@@ -203,7 +203,7 @@ def _find_matches(text: str) -> list[SecretFinding]:
     return [
         SecretFinding(form.kind, *match.span())
         for form in dict.fromkeys(possible)
-        for match in form.pattern.finditer(text)
+        for match in re.finditer(form.pattern, text)
         if form.fits is None or form.fits(match.groupdict().get("value") or match[0])
     ]
 
