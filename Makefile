@@ -5,9 +5,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.made
 ARGS ?=
-# More than half of the time a test waits for a program that it has started, so three workers share a processor. Each is
+# More than half of the time a test waits for a program that it has started, so four workers share a processor. Each is
 # given whole files (worksteal), so that only one of them loads what a file needs.
-WORKERS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
+WORKERS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
 # The tests start hundreds of programs; without bytecode each of them compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 define NEEDS_PYTHON
@@ -34,6 +34,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Making .venv with everything for tests and checks, once; it takes one to three minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@echo "Compiling the tests, once: otherwise each worker of make test does it by itself."
+	-@$(BIN)/pytest --collect-only -q > /dev/null
 	@touch $@
 
 demo: ## the mission in one minute: 3 products described through sampling, messages shown

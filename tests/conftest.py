@@ -45,11 +45,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse a marked test outside the folders that the target of its mark names: it would never run."""
     makefile = (Path(__file__).parent.parent / "Makefile").read_text(encoding="utf-8")
     targets = re.findall(r'pytest .*-m "?(\w+).*?((?: tests/\S+)+) \$\(ARGS\)', makefile)
-    for mark, named in targets:
-        folders = tuple(named.split())
-        for item in items:
-            if item.get_closest_marker(mark) is not None and not item.nodeid.startswith(folders):
-                raise pytest.UsageError(f"make runs the tests with the mark {mark} in{named} only, not {item.nodeid}")
+    folders = {mark: tuple(named.split()) for mark, named in targets}
+    for item in items:
+        for mark in item.iter_markers():
+            if not item.nodeid.startswith(folders.get(mark.name, "")):
+                raise pytest.UsageError(
+                    f"make runs the tests with the mark {mark.name} in {folders[mark.name]} only, not {item.nodeid}"
+                )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -63,7 +65,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()
 

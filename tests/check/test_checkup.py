@@ -10,7 +10,7 @@ import pytest
 
 from antiphon import Context, Server
 from antiphon.channel import Channel
-from antiphon.check import checkup, server_lists
+from antiphon.check import checkup, raw_peer, server_lists
 from antiphon.check.checkup import check_server
 from antiphon.errors import ConfigError
 from antiphon.wire.revisions import REVISIONS
@@ -34,6 +34,7 @@ async def test_a_fault_of_a_process_is_found_and_nothing_else(name: str, monkeyp
     if name in SILENT:
         monkeypatch.setattr(checkup, "START_WAIT", 5.0)
     monkeypatch.setattr(checkup, "MEMORY_WAIT", 60.0)
+    monkeypatch.setattr(raw_peer, "MAX_MESSAGES", 2_000)  # read at each of its requests: 20,000 take seconds
     monkeypatch.setattr(checkup, "SLOW_START", 0.9 if name == "starts slowly" else 60.0)
     await look_for_fault(name, in_process=True)
 

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
+from typing import TYPE_CHECKING
 
 import httpx
 import msgspec
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 
 from antiphon.host.host import Host
 from antiphon.host.providers.base import Completion, Growth, Usage, text_answer
@@ -18,6 +17,10 @@ from antiphon.model_api.endpoint import ModelEndpoint
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from tests.host.asks import origin
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic  # long to import: only where they are used
+    from openai import AsyncOpenAI
 
 _asks = count(1)
 
@@ -39,10 +42,14 @@ class Door:
 
     def openai(self, **more) -> AsyncOpenAI:
         """Make OpenAI's client."""
+        from openai import AsyncOpenAI
+
         return AsyncOpenAI(base_url=self.env["OPENAI_BASE_URL"], api_key=self.token, **more)
 
     def anthropic(self, **more) -> AsyncAnthropic:
         """Make Anthropic's client."""
+        from anthropic import AsyncAnthropic
+
         return AsyncAnthropic(base_url=self.address, api_key=self.token, **more)
 
     def plain(self, headers: Mapping[str, str] | None = None, **more) -> httpx.AsyncClient:

@@ -8,8 +8,6 @@ import sys
 import wave
 from pathlib import Path
 
-import anthropic
-import openai
 import pytest
 from pydantic import BaseModel
 
@@ -95,6 +93,8 @@ def sound() -> bytes:
 
 async def test_sound_is_carried_if_it_is_what_it_says():
     """Audio of the vendor's client arrives as MCP's; what is declared wrongly is refused with its place."""
+    import openai
+
     provider = Scripted(["Silence."])
 
     def heard(data: bytes, form: str) -> list:
@@ -113,6 +113,8 @@ async def test_sound_is_carried_if_it_is_what_it_says():
 
 async def test_responses_talk_over_turns_with_tools_streamed_and_whole():
     """The newer of OpenAI's two interfaces: the whole conversation is sent each time, as nothing is kept."""
+    import openai
+
     provider = Scripted([uses("weather", city="Graz"), "It snows in Graz.", uses("give_answer", city="Graz")])
     tool = {"type": "function", "name": "weather", "parameters": WEATHER, "strict": False}
     async with door(Host(provider, review="never")) as here, here.openai() as client:
@@ -139,6 +141,7 @@ async def test_responses_talk_over_turns_with_tools_streamed_and_whole():
 
 async def test_answer_in_a_schema_is_read_into_a_type():
     """A JSON schema is offered as the only tool, whose input becomes the text that the client parses."""
+    import openai
 
     class Place(BaseModel):
         city: str
@@ -156,6 +159,9 @@ async def test_answer_in_a_schema_is_read_into_a_type():
 
 async def test_refusals_are_the_vendors_errors_and_are_not_repeated():
     """A policy, a budget and a wrong request fail as the vendors' own errors, once each: clients do not retry them."""
+    import anthropic
+    import openai
+
     provider = Scripted([])
     denies = Host(provider, policy=Policy(default="deny"))
     async with door(denies) as here, here.openai() as client, here.anthropic() as other:
@@ -213,6 +219,8 @@ async def test_answer_that_a_person_reviews_does_not_flow():
 
 async def test_started_server_has_a_token_for_a_key_and_loses_it_with_its_end(tmp_path: Path, monkeypatch):
     """A server with the vendor's client in it, unmodified: no key reaches it, and its token ends with it."""
+    import openai
+
     monkeypatch.setenv("OPENAI_ORG_ID", "org-real")
     program = tmp_path / "theirs.py"
     program.write_text(

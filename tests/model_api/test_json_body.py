@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 
 import msgspec
-import openai
 import pytest
 
 from antiphon.host import Host
@@ -173,6 +172,8 @@ async def test_refusal_after_a_sign_of_life_is_an_error_inside_the_stream():
 
 async def test_refusal_before_anything_was_sent_has_its_status():
     """A stream that never began is refused as any request is."""
+    import openai
+
     async with door(Host("echo", reviewer=None)) as here, here.openai() as client:
         with pytest.raises(openai.PermissionDeniedError):
             await client.chat.completions.create(**asked(stream=True))
@@ -194,6 +195,8 @@ async def test_secret_in_a_flowing_answer_is_masked():
 
 async def test_answer_with_a_secret_is_held_where_secrets_are_blocked():
     """Where a secret blocks an answer nothing of it may flow, because nobody knows yet what will come."""
+    import openai
+
     provider = Slow()
     host = Host(provider, review="never", redaction=Redaction(response="block"))
     async with door(host) as here, here.openai() as client:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import openai
 import pytest
 
 from antiphon.host import Host
@@ -99,6 +98,8 @@ async def test_client_that_hangs_up_is_charged_for_what_was_used():
 
 async def test_end_of_a_process_withdraws_what_it_asked():
     """The question disappears with the program that asked it; what a model may have used is charged as uncertain."""
+    import openai
+
     provider = Slow()
     host = Host(provider, review="never")
     async with door(host) as here, here.openai(max_retries=0) as client:
