@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
+import pydantic
 import pytest
 
 from antiphon import Client, Context, Server, ToolError
@@ -315,10 +317,30 @@ async def test_many_calls_at_once_find_their_answers() -> None:
     assert [result.text for result in results] == [f"Describe {number}!" for number in range(200)]
 
 
+class Measures(pydantic.BaseModel):
+    """A model whose member has another name on the wire."""
+
+    model_config = pydantic.ConfigDict(populate_by_name=True)
+    chest: int = pydantic.Field(alias="chestInInches")
+    since: date = date(2026, 1, 2)
+
+
+async def test_a_model_of_pydantic_is_an_argument() -> None:
+    """In the form that a tool with such a parameter takes."""
+    server = Server("shop")
+
+    @server.tool
+    def order(sizes: list[Measures]) -> str:
+        return f"{sizes[0].chest} since {sizes[0].since.year}"
+
+    async with Client(server) as client:
+        assert (await client.call_tool("order", {"sizes": [Measures(chest=40)]})).text == "40 since 2026"
+
+
 async def test_a_timeout_is_a_number_of_seconds() -> None:
     """Anything else is an error at once, and leaves nothing behind that waits."""
     wrong: Any = "5"
-    with pytest.raises(ConfigError, match="timeout= is a number of seconds"):
+    with pytest.raises(ConfigError, match=r"Client\(timeout=\) must be float or None, got '5'"):
         Client(shop(), timeout=wrong)
     async with Client(shop()) as client:
         with pytest.raises(ConfigError, match="timeout= is a number of seconds"):

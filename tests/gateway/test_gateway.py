@@ -207,6 +207,13 @@ def test_a_gateway_without_servers_is_a_mistake() -> None:
         Gateway({}, host())
 
 
+@pytest.mark.parametrize("servers", [".mcp.json", ["shop.py"], {"mcpServers": {"shop": {"command": "shop"}}}])
+def test_a_gateway_is_told_which_part_of_a_configuration_it_takes(servers: Any) -> None:
+    """A whole file would be a server of the name ``mcpServers``, which fails once it is used."""
+    with pytest.raises(ConfigError, match=r"maps names to targets, as json.loads\(text\)\['mcpServers'\] does"):
+        Gateway(servers, host())
+
+
 @pytest.mark.parametrize(
     ("option", "words"),
     [

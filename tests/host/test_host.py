@@ -53,10 +53,10 @@ def test_a_part_that_does_not_exist_is_named(wrong: dict):
     ("wrong", "said"),
     [
         ({"provider": 5}, 'provider is "echo", "manual" or a Provider; 5 has no name, tools, personal, complete'),
-        ({"policy": "allow"}, "policy is a Policy, not 'allow'"),
-        ({"limits": 5}, "limits is a Limits, not 5"),
-        ({"budget": 5}, "budget is a Budget, not 5"),
-        ({"redaction": True}, "redaction is a Redaction, not True"),
+        ({"policy": "allow"}, "Host(policy=) must be Policy or None, got 'allow'"),
+        ({"limits": 5}, "Host(limits=) must be Limits or None, got 5"),
+        ({"budget": 5}, "Host(budget=) must be Budget or None, got 5"),
+        ({"redaction": True}, "Host(redaction=) must be Redaction or None, got True"),
         ({"model_api": True}, "model_api is antiphon.model_api.serve_model_api or None, not True"),
         ({"store": "host.db"}, "store is a Store, not a path: open_store('host.db') makes one"),
         (
@@ -81,7 +81,7 @@ def test_a_part_of_another_type_is_named_at_once(wrong: dict, said: str):
 )
 def test_the_time_to_take_a_permission_back_is_bounded(wrong: dict):
     """And is only for those whom the host itself asks."""
-    with pytest.raises(ConfigError, match="undo is"):
+    with pytest.raises(ConfigError, match="undo"):
         Host(**wrong)
 
 

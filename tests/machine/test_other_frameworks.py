@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+from fractions import Fraction
+from itertools import chain
+from typing import Any
 
 import pytest
 
 import antiphon
+import antiphon.gateway
 import antiphon.server
 from antiphon import CallToolResult, Client, ConfigError, Context, CreateMessageResult, Elicited, Sample, Server, types
+from antiphon.gateway import Gateway
+from antiphon.host import Host
 from antiphon.machine.other_frameworks import ELSEWHERE
 from antiphon.server.features.checked_options import AccessOptions
 from antiphon.server.features.tools import ToolOptions
@@ -18,9 +24,9 @@ from antiphon.server.features.tools import ToolOptions
 CLASSES = {cls.__name__: cls for cls in (CallToolResult, Client, Context, Elicited, Sample, Server)}
 PLACES = {
     "Server()": lambda **options: Server("shop", **options),
-    "server.tool()": lambda **options: Server("shop").tool(**options),
-    "server.resource()": lambda **options: Server("shop").resource("shop://hats", **options),
-    "server.prompt()": lambda **options: Server("shop").prompt(**options),
+    "server.tool()": lambda **options: Server("shop").tool(**options)(len),
+    "server.resource()": lambda **options: Server("shop").resource("shop://hats", **options)(len),
+    "server.prompt()": lambda **options: Server("shop").prompt(**options)(len),
     "server.mount()": lambda **options: Server("shop").mount(Server("other"), **options),
     "server.run()": lambda **options: Server("shop").asgi(**options),
     "Client()": lambda **options: Client(Server("shop"), **options),
@@ -92,7 +98,7 @@ def test_a_misspelt_argument_is_recognised():
     with pytest.raises(ConfigError, match=r"Server\(\) takes no instruction=; did you mean instructions=\?"):
         Server("shop", instruction="")
     with pytest.raises(ConfigError, match=r"server.prompt\(\) takes no zzz=; it takes name, title"):
-        Server("shop").prompt(zzz=1)
+        Server("shop").prompt(zzz=1)(rows)
     with pytest.raises(ConfigError, match=r"server.tool\(\) takes no structured_output=; here: structured="):
         Server("shop").add_tool(rows, structured_output=True)
     with pytest.raises(ConfigError, match=r"takes the rest by name, as in Server\('shop', instructions=\.\.\.\)"):
@@ -109,7 +115,8 @@ def test_what_is_proposed_exists(place: str):
             cls = {"server": Server, "ctx": Context, "client": Client}[owner]
             assert hasattr(cls, name) or f"self.{name}:" in inspect.getsource(cls.__mro__[-2]) or name == "rounds"
         for name in re.findall(r"\b([A-Z]\w+)\(", remedy):
-            assert name in {*antiphon.__all__, *types.__all__, *antiphon.server.__all__, "Caller"}
+            homes = (antiphon, types, antiphon.server, antiphon.gateway)
+            assert name in {*chain.from_iterable(home.__all__ for home in homes), "Caller"}
     functions = {
         "Client()": Client.__init__,
         "Server()": Server.__init__,
@@ -135,3 +142,44 @@ def test_a_result_says_what_to_use():
     answer = CreateMessageResult(role="assistant", content=[], model="m")
     with pytest.raises(AttributeError, match=r"here: \.messages"):
         _ = Sample([], answer, None).history
+
+
+def gateway(**options: Any) -> Gateway:
+    """Make one with a host, unless that is an option."""
+    return Gateway({"shop": Server("shop")}, **{"host": Host(reviewer=None), **options})
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "wrong", "said"),
+    [
+        (lambda **options: Server("shop", **options), "instructions", 5, "must be str or None, got 5"),
+        (lambda **options: Server("shop", **options), "parked_for", "600", "must be float, got '600'"),
+        (lambda **options: Server("shop", **options), "max_parked", 1.5, "must be int, got 1.5"),
+        (lambda **options: Server("shop", **options), "error_details", "no", "must be bool, got 'no'"),
+        (lambda **options: Server("shop", **options), "cache_ttl", -1, "must be at least 0, got -1"),
+        (lambda **options: Server("shop", **options), "cache_scope", "all", "is one of public, private, not 'all'"),
+        (lambda **options: Client(Server("shop"), **options), "answer_timeout", "5", "must be float or None, got '5'"),
+        (lambda **options: Client(Server("shop"), **options), "limits", 5, "must be RoundLimits, got 5"),
+        (Host, "review_timeout", "5", "must be float or None, got '5'"),
+        (gateway, "host", "echo", "must be Host or None, got 'echo'"),
+        (gateway, "quick_cancel", "1", "must be float, got '1'"),
+    ],
+)
+def test_an_option_of_another_type_is_named_at_once(make: Any, name: str, wrong: object, said: str):
+    """A text from the environment, say; it failed at some later call, or passed for something else."""
+    with pytest.raises(ConfigError) as caught:
+        make(**{name: wrong})
+    assert str(caught.value).endswith(f"({name}=) {said}")
+
+
+@pytest.mark.parametrize("number", [5, 5.0, Fraction(5), True])
+def test_numbers_of_any_kind_are_numbers(number: Any):
+    """As callers may have computed them."""
+    assert Client(Server("shop"), timeout=number).timeout == number
+
+
+@pytest.mark.parametrize("place", ["as_proxy", "create_proxy"])
+def test_a_server_elsewhere_is_mounted_by_a_proxy(place: str):
+    """``mount`` refuses the target itself."""
+    remedies = {**dict(rows("server.mount()")), **dict(rows("antiphon"))}
+    assert "server.mount(Proxy(target))" in remedies[place]

@@ -192,7 +192,7 @@ async def test_the_first_tool_may_come_after_the_client() -> None:
 @pytest.mark.parametrize("wrong", [{"name": 5}, {"name": "shop", "version": 1.0}])
 def test_name_and_version_are_text(wrong: Any) -> None:
     """A client refuses a server that says otherwise."""
-    with pytest.raises(ConfigError, match="must be text, got"):
+    with pytest.raises(ConfigError, match="must be str, got"):
         Server(**wrong)
 
 
@@ -213,7 +213,7 @@ def test_what_is_no_function_is_told_what_to_pass(kind: str) -> None:
 @pytest.mark.parametrize("wrong", [{"page_size": 0}, {"page_size": "5"}, {"tool_rate": 5}])
 def test_a_bound_of_another_kind_is_an_error_at_once(wrong: Any) -> None:
     """Not at the first request; and pages without entries would hide everything."""
-    with pytest.raises(ConfigError, match=f"{next(iter(wrong))}= must be"):
+    with pytest.raises(ConfigError, match=rf"{next(iter(wrong))}=\)? must be"):
         Server("shop", **wrong)
 
 
@@ -238,3 +238,16 @@ print(*(name for name in sys.modules if name.startswith("antiphon.server.tasks."
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_tasks_are_told_where_each_tool_says_it() -> None:
+    """FastMCP has ``tasks=True`` for all tools of a server."""
+    wrong: Any = True
+    with pytest.raises(ConfigError, match=r"takes TaskOptions\(...\), not True; a tool takes task='allowed' itself"):
+        Server("shop", tasks=wrong)
+
+
+def test_a_revision_without_a_list_is_told_to_be_one() -> None:
+    """Its letters were looked up as revisions."""
+    with pytest.raises(ConfigError, match="is a list of at least one"):
+        Server("shop", revisions="2025-11-25")

@@ -33,7 +33,7 @@ from antiphon.client.task import TaskHandle
 from antiphon.client.tool_calls import Confirmer, Confirming, ToolCalls, usual_consent
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, MethodNotFound, SkillInvalid
 from antiphon.machine.call_time import TimeLeft
-from antiphon.machine.other_frameworks import check_options, explain_other_names
+from antiphon.machine.other_frameworks import check_argument_types, check_options, explain_other_names
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.server_offer import declares_extension
 from antiphon.wire import common, completion
@@ -134,7 +134,8 @@ class Client:
         from antiphon import __version__
 
         check_options("Client()", _unknown, Client.__init__)
-        self.timeout, self._log_level = _check_seconds(timeout), log_level
+        check_argument_types(Client, locals())
+        self.timeout, self._log_level = timeout, log_level
         self._answers = Answers(
             sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout, extension=extension
         )
@@ -687,7 +688,9 @@ class Client:
     # --- internals ----------------------------------------------------------------------------------------------
 
     def _timeout(self, given: float | UnsetType | None) -> float | None:
-        return self.timeout if isinstance(given, UnsetType) else _check_seconds(given)
+        if given is not None and not hasattr(given, "__float__") and given is not UNSET:
+            raise ConfigError(f"timeout= is a number of seconds, or None for no limit; got {given!r}")
+        return self.timeout if isinstance(given, UnsetType) else given
 
     async def _page(
         self, method: str, cursor: str | None, kind: type[C], time: TimeLeft | None = None
@@ -701,12 +704,6 @@ class Client:
         page, size = await self._link.run(Calls.page, method, params, kind, timeout=time)
         self._cache.put(method, place, page)
         return page, size
-
-
-def _check_seconds(given: float | None) -> float | None:
-    if given is not None and not hasattr(given, "__float__"):
-        raise ConfigError(f"timeout= is a number of seconds, or None for no limit; got {given!r}")
-    return given
 
 
 async def _pass_request(

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
-from typing import Any, Unpack, get_args
+from typing import Any, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct, structs
@@ -36,6 +36,7 @@ from antiphon.host.host import Host, ShowingReviewer
 from antiphon.host.review.definitions import ShownServer, ShownTool
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
+from antiphon.machine.other_frameworks import check_argument_types
 from antiphon.server.app import Server
 from antiphon.server.as_tools import PromptsAsTools, ResourcesAsTools
 from antiphon.server.server_middleware import CallNext, ServerRequest
@@ -199,6 +200,7 @@ class Gateway:
         closes_host: bool = False,
         **options: Unpack[RunOptions],
     ) -> None:
+        check_argument_types(Gateway, locals())
         if not servers:
             raise ConfigError("a gateway needs at least one server")
         _check_names(servers)
@@ -414,6 +416,8 @@ class Gateway:
 
 def _check_names(servers: Mapping[str, Target]) -> None:
     """Refuse two servers of this process with one name: a host knows them by it, so they would share permissions."""
+    if not isinstance(cast("object", servers), Mapping) or "mcpServers" in servers:
+        raise ConfigError("Gateway(servers=) maps names to targets, as json.loads(text)['mcpServers'] does")
     known: dict[str, object] = {}
     for name, target in servers.items():
         if isinstance(target, Serves) and known.setdefault(str(describe_location(target)), target) is not target:
@@ -450,10 +454,6 @@ def _answers_of(
     host: Host | None, asks: Answered, elicits_in: ElicitsIn, quick_cancel: float
 ) -> Callable[[], Answerers] | None:
     """Return a function that makes the host's answerers; ``None`` without a host."""
-    if asks not in get_args(Answered):
-        raise ConfigError(f"Gateway(asks=) is one of {', '.join(get_args(Answered))}, not {asks!r}")
-    if elicits_in not in get_args(ElicitsIn):
-        raise ConfigError(f"Gateway(elicits_in=) is one of {', '.join(get_args(ElicitsIn))}, not {elicits_in!r}")
     if host is None and asks == "host":
         raise ConfigError('a gateway without a host cannot answer what servers ask: Gateway(..., asks="relay")')
     return None if host is None else partial(by_host, host, elicits_in, quick_cancel)

@@ -36,6 +36,7 @@ from antiphon.host.review.queue import check_undo
 from antiphon.host.review.review import Informed, Reviewer
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
+from antiphon.machine.other_frameworks import check_argument_types
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import ChangedCall, Equipment, Origin
@@ -120,9 +121,7 @@ class Host:
             ConfigError: a part has another type; there is no such provider, reviewer or review mode; or
                 ``undo`` is given without the terminal, or out of bounds.
         """
-        for given, kind in ((policy, Policy), (limits, Limits), (budget, Budget), (redaction, Redaction)):
-            if given is not None and not isinstance(cast("object", given), kind):
-                raise ConfigError(f"{kind.__name__.lower()} is a {kind.__name__}, not {given!r}")
+        check_argument_types(Host, locals())
         if isinstance(store, str | Path):
             raise ConfigError(f"store is a Store, not a path: open_store({str(store)!r}) makes one")
         self.provider, self.store = _make_provider(provider), store or MemoryStore()

@@ -1,6 +1,7 @@
 """Names of FastMCP and of the official SDK that do not exist here, each with the name that does.
 
-Owns how a missing name becomes a sentence: as an attribute of a class, as a name of the package, and as an argument.
+Owns how a missing name becomes a sentence: as an attribute of a class, as a name of the package, and as an argument;
+and how an argument of a plain type is checked.
 The table beside it has the places, the names, several with one remedy beside each other, and the remedies. A name that
 any of our classes gets is deleted from the table; a test looks for it.
 """
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from io import FileIO
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, Literal, SupportsFloat, SupportsIndex, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -38,6 +40,7 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = _read_table()
 
 _PUBLIC = ("types", "server", "client", "host", "gateway", "auth", "testing", "middleware")
 """Modules with public names beside the package itself."""
+_PLAIN = {"str": str, "int": SupportsIndex, "float": SupportsFloat, "bool": bool, "None": NoneType}
 
 
 class _Elsewhere:
@@ -78,20 +81,33 @@ def check_options(place: str, given: Mapping[str, object], taken: Callable[..., 
 
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}=?" if close else f"it takes {', '.join(known)}"
-            remedy = find_remedy(place, name)
+            remedy = ELSEWHERE[place].get(name)
             raise ConfigError(f"{place} takes no {name}=; {f'here: {remedy}' if remedy else hint}")
+
+
+def check_argument_types(owner: type, given: Mapping[str, object]) -> None:
+    """Refuse a constructor's arguments that are not what its annotations want: a plain type, class or ``Literal``.
+
+    ``given``: the arguments, as ``locals()`` has them. Other types, such as functions, are checked by what takes them.
+    """
+    function: Any = owner.__init__
+    known: Any = {**function.__globals__, **_PLAIN}
+    for name, hint in function.__annotations__.items():
+        value, kinds = given.get(name), [known.get(kind) for kind in hint.split(" | ")]
+        if get_origin(known.get(hint)) is Literal and value not in get_args(known[hint]):
+            raise ConfigError(f"{owner.__name__}({name}=) is one of {', '.join(get_args(known[hint]))}, not {value!r}")
+        are_classes = all(isinstance(kind, type) and getattr(kind, "_is_runtime_protocol", True) for kind in kinds)
+        if are_classes and not isinstance(value, tuple(kinds)):
+            raise ConfigError(f"{owner.__name__}({name}=) must be {hint.replace(' | ', ' or ')}, got {value!r}")
+        if isinstance(value, int | float) and not value >= 0:
+            raise ConfigError(f"{owner.__name__}({name}=) must be at least 0, got {value!r}")
 
 
 def find_name(name: str) -> str | None:
     """Say what to import in place of a name that the package ``antiphon`` does not have; ``None`` if nobody knows."""
-    if (remedy := find_remedy("antiphon", name)) is not None:
+    if (remedy := ELSEWHERE["antiphon"].get(name)) is not None:
         return f"antiphon has no {name}; here: {remedy}"
     if not name[:1].isupper():
         return None
     homes = (f"antiphon.{home}" for home in _PUBLIC)
     return next((f"{name} is in {home}" for home in homes if name in import_module(home).__all__), None)
-
-
-def find_remedy(place: str, name: str) -> str | None:
-    """Return what the table says about a name; ``None`` if it is not in the table."""
-    return ELSEWHERE[place].get(name)

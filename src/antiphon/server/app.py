@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Never, Protocol, Self, TypeVar, Unpack, c
 
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError
-from antiphon.machine.other_frameworks import check_options, explain_other_names
+from antiphon.machine.other_frameworks import check_argument_types, check_options, explain_other_names
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.server_offer import ServerOffer
 from antiphon.server.calls.server_rounds import RoundOptions
@@ -125,8 +125,8 @@ class Server(Features):
         cluster: Cluster | None = None,
         **_unknown: Never,
     ) -> None:
+        check_argument_types(Server, locals())
         super().__init__(name, *_more, **_unknown)
-        _refuse_unless_text(name=name, version=version)
         self.info = Implementation(
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
         )
@@ -141,7 +141,7 @@ class Server(Features):
             code_version=code_version,
             error_details=error_details,
             declares=_list_declared(declares),
-            cache_ttl=_check_cache_ttl(cache_ttl, cache_scope),
+            cache_ttl=cache_ttl,
             cache_scope=cache_scope,
         )
         self._service = Service(
@@ -505,17 +505,19 @@ def _find_revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
     """Return the revisions of these names, in the order of ``REVISIONS``."""
     if names is None:
         return REVISIONS
+    if not names or isinstance(names, str):
+        raise ConfigError(f'Server(revisions=) is a list of at least one, as in ["{REVISIONS[-1].name}"]')
     for name in names:
         if find_revision(name) is None:
             raise ConfigError(
                 f"Server(revisions=): there is no {name!r}; there are {', '.join(r.name for r in REVISIONS)}"
             )
-    if not names or isinstance(names, str):
-        raise ConfigError(f'Server(revisions=) is a list of at least one, as in ["{REVISIONS[-1].name}"]')
     return tuple(each for each in REVISIONS if each.name in names)
 
 
 def _check_task_options(tasks: TaskOptions | None, keys: Sequence[bytes]) -> TaskOptions | None:
+    if tasks is not None and not hasattr(tasks, "store"):
+        raise ConfigError(f"Server(tasks=) takes TaskOptions(...), not {tasks!r}; a tool takes task='allowed' itself")
     if tasks is not None and tasks.store is not None and tasks.store.shared and not keys:
         raise ConfigError(
             "Server(tasks=TaskOptions(store=...)) seals what it stores, and needs keys that outlive the process: "
@@ -524,23 +526,9 @@ def _check_task_options(tasks: TaskOptions | None, keys: Sequence[bytes]) -> Tas
     return tasks
 
 
-def _check_cache_ttl(seconds: float | None, scope: CacheScope) -> float | None:
-    if seconds is not None and not seconds >= 0:
-        raise ConfigError(f"Server(cache_ttl=) is a number of seconds, not {seconds!r}")
-    if scope not in get_args(CacheScope):
-        raise ConfigError(f"Server(cache_scope=) is one of {', '.join(get_args(CacheScope))}, not {scope!r}")
-    return seconds
-
-
 def _list_declared(kinds: Collection[Declared]) -> Collection[Declared]:
     known = get_args(Declared)
     wrong = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind not in known]
     if wrong:
         raise ConfigError(f"Server(declares=) is a list of {', '.join(known)}, not {wrong[0]!r}")
     return kinds
-
-
-def _refuse_unless_text(**given: object) -> None:
-    for name, value in given.items():
-        if not isinstance(value, str):
-            raise ConfigError(f"Server({name}=) must be text, got {value!r}")

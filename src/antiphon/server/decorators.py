@@ -62,7 +62,6 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a tool's; the message names the place and says what to do.
         """
-        check_options("server.tool()", options, ToolOptions.__annotations__)
         return _register_function(lambda given: self.add_tool(given, **options), function)
 
     def resource(self, uri: str, /, **options: Unpack[resources.ResourceOptions]) -> Callable[[F], F]:
@@ -77,8 +76,7 @@ class Features:
         """
         if uri.__class__ is not str:
             raise ConfigError(f'a resource needs a URI: write @server.resource("catalogue://..."), not {uri!r}')
-        check_options("server.resource()", options, resources.ResourceOptions.__annotations__)
-        return lambda given: _register_function(lambda function: self.add_resource(uri, function, **options), given)
+        return _register_function(lambda given: self.add_resource(uri, given, **options), None)
 
     @overload
     def prompt(self, function: F, /) -> F: ...
@@ -94,7 +92,6 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a prompt's; the message names the place and says what to do.
         """
-        check_options("server.prompt()", options, PromptOptions.__annotations__)
         return _register_function(lambda given: self.add_prompt(given, **options), function)
 
     def list_by_tag(self, tag: str) -> list[ServedFeature]:
@@ -113,12 +110,7 @@ class Features:
             of: name of a prompt, or URI template of a resource template.
             argument: name of the argument.
         """
-
-        def register(given: F) -> F:
-            self._completions.add(of, argument, given)
-            return given
-
-        return register
+        return _register_function(lambda given: self._completions.add(of, argument, given), None)
 
     def add_tool(
         self,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from antiphon.errors import ConfigError, InvalidRequest
+from antiphon.errors import InvalidRequest
 
 _MAX_PRINCIPALS = 10_000
 """Most buckets kept; beyond that the oldest is dropped, and its principal starts again with a full one."""
@@ -88,8 +88,6 @@ class RateLimiter:
     """One bucket for every principal; anonymous clients have one per connection, by the key passed in."""
 
     def __init__(self, rate: Rate, clock: Callable[[], float]) -> None:
-        if rate.__class__ is not Rate:
-            raise ConfigError(f"tool_rate= must be a Rate(per_second=, burst=), or None for no limit; got {rate!r}")
         self._rate = rate
         self._clock = clock
         self._buckets: dict[object, Bucket] = {}

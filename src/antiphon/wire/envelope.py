@@ -72,8 +72,10 @@ _LARGE = 16 * 1024
 
 
 def _encode_foreign(value: object) -> object:
-    """Encode values that are no wire types: content of an unknown type is written as received."""
+    """Encode values that are no wire types: content of an unknown type as received, and models of pydantic."""
     original = getattr(value, "__wire__", None)
+    if original is None and hasattr(value, "model_dump"):
+        return cast("Any", value).model_dump(mode="json", by_alias=True)
     if original is None:
         raise TypeError(f"{type(value).__name__} cannot be sent: it is not JSON and not a wire type")
     return original

@@ -376,3 +376,11 @@ async def test_a_block_ends_with_clients_that_stay():
             await client.list_resources()
         with pytest.raises(PeerError):
             await client.list_resources()
+
+
+def test_a_token_in_place_of_its_check_is_refused() -> None:
+    """Every request would fail with it."""
+    wrong: Any = "secret"
+    with pytest.raises(ConfigError, match="check_token= is a function that returns whose a token is") as caught:
+        Server("shop").asgi(check_token=wrong)
+    assert "secret" not in str(caught.value)

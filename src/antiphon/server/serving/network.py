@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from antiphon.errors import AntiphonError, ConfigError, RemoteProtocolError
-from antiphon.machine.other_frameworks import find_remedy
+from antiphon.machine.other_frameworks import ELSEWHERE
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
 from antiphon.server.serving.worker import StopWatch, collect_less
 from antiphon.server.state.request_state import check_encryption
@@ -263,7 +263,7 @@ def _make_endpoint(service: Service, transport: str, options: HttpOptions) -> tu
     except TypeError as error:
         # Without the name of the function, which is ours.
         problem = str(error).rpartition("() ")[2]
-        use = find_remedy("server.run()", problem.rpartition(" ")[2].strip("'"))
+        use = ELSEWHERE["server.run()"].get(problem.rpartition(" ")[2].strip("'"))
         raise ConfigError(
             f"{transport}: {problem}; {f'here: {use}' if use else 'HttpOptions lists the options'}"
         ) from None
@@ -273,9 +273,12 @@ def _make_endpoint(service: Service, transport: str, options: HttpOptions) -> tu
 def _take_auth(options: dict[str, Any], transport: str) -> ResourceServer | None:
     """Replace the option ``auth`` by the gate that checks tokens, and return the option."""
     auth: object = options.pop("auth", None)
+    check: object = options.get("check_token")
+    if check is not None and not callable(check):
+        raise ConfigError("check_token= is a function that returns whose a token is, such as {'TOKEN': 'ann'}.get")
     if auth is None:
         return None
-    if options.get("check_token") is not None:
+    if check is not None:
         raise ConfigError("auth= and check_token= both say whose a token is: choose one")
     from antiphon.auth.server.resource_server import Entrance, ResourceServer
 
