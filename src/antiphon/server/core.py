@@ -71,7 +71,7 @@ class Fallback:
     def __init__(self, given: SamplingFallback) -> None:
         self._takes_tools = bool(getattr(given, "tools", True))
         complete = given.complete if isinstance(given, Completes) else given
-        if not callable(complete) or not _takes_one(complete):
+        if not _takes_one(complete):
             raise ConfigError(
                 "sampling_fallback= must be an async function of one argument, the params of the request, or an object "
                 f"with complete(params), such as a provider of antiphon.host; got {given!r}"

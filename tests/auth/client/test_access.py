@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from aiohttp import web
 
@@ -129,3 +131,10 @@ async def test_a_person_who_declines_leaves_the_registration():
         async with Client(resource.url, auth=oauth) as client:
             assert (await client.call_tool("echo", {})).text == "done"
         assert len(resource.authority.seen("/register")) == 1
+
+
+def test_what_is_no_token_is_refused_at_once():
+    """It would fail at the first request, without saying where."""
+    wrong: Any = 5
+    with pytest.raises(ConfigError, match="auth= is a token, an async function that returns one, or OAuth"):
+        access_to("https://shop.example/mcp", wrong)

@@ -190,3 +190,9 @@ def test_a_url_that_cannot_be_read_is_refused(target: object) -> None:
     """Before anybody tries to reach it."""
     with pytest.raises(ConfigError, match="cannot read the URL"):
         locate_target(target)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_whole_configuration_is_told_to_be_one_entry() -> None:
+    """Clients of others take all servers of a file."""
+    with pytest.raises(ConfigError, match="this is no entry of mcpServers"):
+        locate_target({"mcpServers": {"shop": {"command": "shop"}}})

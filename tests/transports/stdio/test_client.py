@@ -402,3 +402,13 @@ asyncio.run(main())
     with subprocess.Popen([sys.executable, "-c", client]) as process, Path(fifo).open("rb") as lifeline:
         assert lifeline.read() == b"bye"
     assert process.returncode == -signal.SIGKILL
+
+
+async def test_a_server_is_called_by_its_file(tmp_path: Path):
+    """Several of them are run by one interpreter, whose path would name none."""
+    file = tmp_path / "shop.py"
+    file.write_text("raise SystemExit(3)")
+    channel = await StdioClientChannel.spawn([sys.executable, str(file)])
+    assert await rest(channel) == []
+    assert str(channel.closed_error()).startswith(f"The server {str(file)!r} has ended")
+    await channel.close()

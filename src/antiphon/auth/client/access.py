@@ -12,6 +12,7 @@ import ssl as tls
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import cast
 from weakref import WeakKeyDictionary
 
 from yarl import URL
@@ -51,6 +52,8 @@ def access_to(
         return SignedIn(auth, server, ssl=ssl, proxy=proxy)
     if isinstance(auth, str) and (not auth.isascii() or not auth.isprintable() or not auth or " " in auth):
         raise ConfigError("auth= is no token: it has to be visible ASCII without spaces")
+    if not isinstance(cast("object", auth), str) and not callable(auth):
+        raise ConfigError(f"auth= is a token, an async function that returns one, or OAuth(...), not {auth!r}")
     return GivenToken(server, auth)
 
 

@@ -334,15 +334,11 @@ def _find_method(answerer: object, name: str) -> Any:
 
 def takes_two(answerer: object) -> bool:
     """Return whether something can be called with params and origin."""
-    if not callable(answerer):
-        return False
     try:
-        inspect.signature(answerer).bind(None, None)
-    except TypeError:
-        return False
-    except ValueError:
+        inspect.signature(cast("Any", answerer)).bind(None, None)
+    except (TypeError, ValueError) as error:
         # Functions written in C may have no signature.
-        return True
+        return isinstance(error, ValueError)
     return True
 
 

@@ -436,7 +436,7 @@ class StdioClientChannel(ClosedOnce, Receiving):
             errlog: a callable that gets each line of its stderr, or a text file they are written to.
             grace: seconds for each step of the shutdown.
             equipment: changes its environment, and is told of its start and end.
-            name: what errors call it; by default its program.
+            name: what errors call it; by default the Python file it runs, or its program.
 
         Raises:
             ConfigError: it cannot be started; the message names the program.
@@ -450,7 +450,8 @@ class StdioClientChannel(ClosedOnce, Receiving):
             if equipment is not None:
                 equipment.ended()
             raise
-        channel = cls(child, name or command[0], StderrTail(stderr_tail, errlog), max_frame, equipment)
+        name = name or next((word for word in command[:2] if word.endswith(".py")), command[0])
+        channel = cls(child, name, StderrTail(stderr_tail, errlog), max_frame, equipment)
         if equipment is not None:
             equipment.started(child.process.pid)
         await channel._connect()

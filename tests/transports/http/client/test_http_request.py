@@ -8,6 +8,7 @@ import errno
 import ipaddress
 import resource
 import ssl
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from yarl import URL
 
+from antiphon.errors import ConfigError
 from antiphon.transports.http.client import http_request as open_files
 from antiphon.transports.http.client.channel import HttpClientChannel
 from antiphon.transports.http.client.error_replies import UNREACHABLE, UNUSABLE, Dial
@@ -24,6 +26,7 @@ from antiphon.transports.http.client.http_request import (
     MAX_AT_ONCE,
     Places,
     are_used_up,
+    check_headers,
     check_url,
     most_at_once,
     same_origin,
@@ -290,3 +293,10 @@ async def test_a_call_that_is_given_up_keeps_no_place(monkeypatch: pytest.Monkey
     assert await last
     places.free()
     assert await places.take()
+
+
+def test_a_header_that_is_no_text_is_named():
+    """A number is the most likely one."""
+    wrong: Any = {"X-Count": 5}
+    with pytest.raises(ConfigError, match="the header 'X-Count' cannot be sent"):
+        check_headers(wrong)

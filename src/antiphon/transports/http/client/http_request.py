@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from io import BytesIO
 from types import CoroutineType
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 from multidict import istr
@@ -78,7 +78,7 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
         ConfigError: a header cannot be sent; its value is not shown.
     """
     for name, value in headers.items():
-        if not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
+        if not isinstance(cast("object", value), str) or not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
             raise ConfigError(f"the header {name!r} cannot be sent: its name or its value is not allowed in HTTP")
     return {istr(name): value for name, value in headers.items()}
 

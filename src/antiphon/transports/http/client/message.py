@@ -134,15 +134,15 @@ def replies_to(data: bytes, id: RequestId) -> bool:
             return any(_is_reply(head, id) for head in read_mended(_decode_heads, data))
         return _is_reply(read_mended(_decode_head, data), id)
     except _UNREADABLE:
-        return _is_spoilt_reply(data, id)
+        return _is_spoilt_reply(data, lambda found: found == id)
 
 
-def _is_spoilt_reply(data: bytes, id: RequestId) -> bool:
+def _is_spoilt_reply(data: bytes, fits: Callable[[RequestId | None], bool]) -> bool:
     try:
         remains = read_remains(data)
     except _UNREADABLE:
         return False
-    return remains.is_reply and remains.request == id
+    return remains.is_reply and fits(remains.request)
 
 
 def _is_reply(head: _Head, id: RequestId) -> bool:
@@ -151,11 +151,7 @@ def _is_reply(head: _Head, id: RequestId) -> bool:
 
 def fits_no_request(data: bytes, is_open: Callable[[RequestId], bool]) -> bool:
     """Return whether an incoming frame is a reply without the id of an open request."""
-    try:
-        remains = read_remains(data)
-    except _UNREADABLE:
-        return False
-    return remains.is_reply and (remains.request is None or not is_open(remains.request))
+    return _is_spoilt_reply(data, lambda found: found is None or not is_open(found))
 
 
 def find_agreed_version(data: bytes) -> str | None:
