@@ -364,6 +364,8 @@ async def test_what_does_not_fit_names_the_member(content, problem):
         (Level, 'member "level" is a choice of something other than strings'),
         (dict[str, int], "a form is an object with named members"),
         ({"type": "string"}, "form: a form is an object with named members"),
+        (["a", "b"], r"form \['a', 'b'\] is no type: write Literal\['a', 'b'\] for choices"),
+        (None, "form None is no type: .* for no values an empty schema"),
         ({"type": "object", "properties": {"a": {"type": "object"}}}, 'member "a" cannot be shown'),
     ],
 )

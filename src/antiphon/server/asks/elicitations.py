@@ -101,6 +101,11 @@ class TypedForm(Struct, eq=False):
         """
         if isinstance(kind, Mapping):
             return cls(_narrow_schema(dict(cast("Mapping[str, Any]", kind)), "form"), None, {})
+        if kind is None or isinstance(kind, list):
+            raise ConfigError(
+                f"form {kind!r} is no type: write Literal['a', 'b'] for choices, and for no values an empty schema: "
+                "{'type': 'object', 'properties': {}}"
+            )
         place = f'form "{getattr(kind, "__name__", kind)}"'
         shape = Shape(kind, place=place)
         members: _Schema = shape.schema.get("properties", {})
