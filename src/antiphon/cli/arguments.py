@@ -217,6 +217,6 @@ def read_ask(path: Path, others: Mapping[str, type[Asked]] = _ASKS) -> Asked:
         elif isinstance(asked, ElicitRequestParams):
             fields_of(asked)
     except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
-        what = "request" if others else "sampling request"
+        what = 'request, nor a call {"tool": ..., "arguments": {...}}' if others else "sampling request"
         raise ConfigError(f"{path}: not a {what}: {find_json_mistake(data) or error}") from None
     return asked

@@ -40,6 +40,13 @@ def test_schemas_of_any_shape_have_a_signature():
     assert format_signature(Tool(name="t", input_schema={"properties": 3, "required": 4})) == ""
 
 
+def test_an_optional_argument_has_the_type_of_its_choices():
+    """A parameter ``str | None`` is written ``anyOf``, by this library as by others."""
+    choices = {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "b": {"anyOf": 5}, "c": {"anyOf": [7, {}]}}
+    listed = format_signature(Tool(name="t", input_schema={"properties": choices}))
+    assert listed == "a?: string or null, b?: any, c?: any or any"
+
+
 def test_resources_and_templates_are_listed(shop: Cli):
     """One below the other."""
     assert shop("resources", SHOP).out.splitlines() == [

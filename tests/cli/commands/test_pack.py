@@ -198,6 +198,13 @@ async def test_a_host_starts_the_server_of_a_bundle(cli: Cli, folder: Path, tmp_
         assert (await client.call_tool("weather", {"town": "Kiel"})).text == "Rain in Kiel, says Ann"
 
 
+def test_a_file_in_place_of_the_folder_is_told(cli: Cli, folder: Path):
+    """Most commands take the server's file."""
+    done = cli("pack", str(folder / "weather.py"))
+    assert done.code == 2
+    assert "antiphon pack takes the folder of a pyproject.toml" in done.err
+
+
 def test_all_that_is_missing_is_named_at_once(cli: Cli, folder: Path):
     """Who begins with an empty file would otherwise run the command as often as there are keys."""
     (folder / "pyproject.toml").write_text("[project]\nname = 'weather'\n")

@@ -252,6 +252,8 @@ def test_a_call_is_explained_by_its_arguments(cli: Cli):
     assert "it is unclear whether this matches: No such overload" in done.out
     assert "=> ask: ask (server=*, when=tool ==" in done.out
     assert cli("policy", "explain", "call.json", "--headless", "--config", "rules.toml").code == 1
+    Path("call.json").write_text('{"tool": "transfer", "args": {"amount": 500}}', encoding="utf-8")
+    assert 'nor a call {"tool": ..., "arguments": {...}}' in cli("policy", "explain", "call.json").err
 
 
 def test_cases_are_compared_with_the_decisions(cli: Cli):

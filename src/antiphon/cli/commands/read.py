@@ -165,6 +165,8 @@ def format_signature(tool: Tool) -> str:
     return ", ".join(f"{name}{'' if name in needed else '?'}: {_format_type(spec)}" for name, spec in names.items())
 
 
-def _format_type(spec: object) -> str:
-    kind = cast("Mapping[str, Any]", spec).get("type", "any") if isinstance(spec, dict) else "any"
+def _format_type(spec: object, *, is_inner: bool = False) -> str:
+    given: Mapping[str, Any] = cast("Mapping[str, Any]", spec) if isinstance(spec, dict) else {}
+    others = cast("list[Any]", given["anyOf"]) if isinstance(given.get("anyOf"), list) and not is_inner else []
+    kind = given.get("type") or [_format_type(one, is_inner=True) for one in others] or "any"
     return " or ".join(map(str, cast("list[Any]", kind))) if isinstance(kind, list) else str(kind)

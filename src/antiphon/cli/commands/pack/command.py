@@ -75,7 +75,8 @@ def _read_tables(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         data = parse_toml(read_file(path).decode())
         project, pack = data.get("project", {}), data.get("tool", {}).get("antiphon", {}).get("pack", {})
     except (OSError, ValueError, RecursionError, AttributeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
+        wrong = "" if path.parent.is_dir() else "; antiphon pack takes the folder of a pyproject.toml"
+        raise ConfigError(f"{path}: cannot be read: {error}{wrong}") from None
     _check_document({"project": project, "tool": {"antiphon": {"pack": pack}}}, "pyproject.json", str(path))
     return project, pack
 
