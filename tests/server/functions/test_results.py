@@ -315,6 +315,14 @@ async def test_a_key_that_is_no_number_in_json_is_refused(number):
     assert (await converter.checked({"a": {1.5: 1}})).structured_content is not None
 
 
+async def test_what_no_schema_calls_a_number_becomes_null():
+    """JSON has neither NaN nor infinity; a bare ``dict`` promises nothing about its members."""
+    result = await ResultConverter("tool", shape=output_shape(dict, "tool"), validator=None).checked(
+        {"mean": math.nan, "most": math.inf}
+    )
+    assert [msgspec.json.decode(block.text) for block in result.content] == [{"mean": None, "most": None}]
+
+
 async def test_a_finished_result_needs_the_structure_that_its_tool_declares():
     """The schema is published, so that clients wait for it; a failure has none."""
     with pytest.raises(ResultInvalid, match="no structured content"):

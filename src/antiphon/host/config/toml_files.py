@@ -152,8 +152,8 @@ class DefaultsTable(settings.ServerSettings, frozen=True, kw_only=True, forbid_u
     review_timeout: float | None = None
     generate_timeout: float | None = None
     attempts: int | None = None
-    store: str | None = None
     keep_content: bool | None = None
+    store: str | None = None
     """Where the host keeps reviews, grants, budgets and the audit: a file (beside this one, if it has no folder),
     ``postgresql://...``, ``"default"`` for the user's own, ``"memory"`` for none."""
 
