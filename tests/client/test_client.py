@@ -337,6 +337,16 @@ async def test_a_model_of_pydantic_is_an_argument() -> None:
         assert (await client.call_tool("order", {"sizes": [Measures(chest=40)]})).text == "40 since 2026"
 
 
+async def test_an_argument_of_a_prompt_that_is_no_text_is_named() -> None:
+    """Tools take numbers, prompts take texts only; nothing is sent."""
+    wrong: Any = {"pieces": 5}
+    async with Client(shop()) as client:
+        with pytest.raises(ConfigError, match=r'argument "pieces" is sent as text: give str\(...\) of it, not 5'):
+            await client.get_prompt("order", wrong)
+        with pytest.raises(ConfigError, match="is sent as text"):
+            await client.complete("order", "size", "X", arguments=wrong)
+
+
 async def test_a_timeout_is_a_number_of_seconds() -> None:
     """Anything else is an error at once, and leaves nothing behind that waits."""
     wrong: Any = "5"

@@ -12,7 +12,7 @@ import contextlib
 import ssl as tls
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Never, Self, TypeVar
+from typing import Any, Never, Self, TypeVar, cast
 
 from msgspec import UNSET, Raw, UnsetType
 
@@ -102,8 +102,6 @@ class Client:
         ConfigError: an argument cannot be used; the message names it.
     """
 
-    _log_level: common.LoggingLevel | None
-
     def __init__(
         self,
         target: Target,
@@ -135,7 +133,8 @@ class Client:
 
         check_options("Client()", _unknown, Client.__init__)
         check_argument_types(Client, locals())
-        self.timeout, self._log_level = timeout, log_level
+        self.timeout = timeout
+        self._log_level: common.LoggingLevel | None = log_level
         self._answers = Answers(
             sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout, extension=extension
         )
@@ -505,13 +504,14 @@ class Client:
 
         Args:
             name: name of the prompt.
-            arguments: the prompt's arguments by name; none by default.
+            arguments: the prompt's arguments by name, each as text; none by default.
             timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
 
         Raises:
+            ConfigError: an argument is no text; nothing was sent.
             InvalidParams: the server has no such prompt, or an argument is missing.
         """
-        params = GetPromptRequestParams(name=name, arguments=dict(arguments) if arguments is not None else None)
+        params = GetPromptRequestParams(name=name, arguments=_copy_texts(arguments))
         return await self._link.run(
             Calls.rounds, "prompts/get", params, GetPromptResult, timeout=TimeLeft(self._timeout(timeout))
         )
@@ -538,7 +538,7 @@ class Client:
         params = completion.CompleteRequestParams(
             ref=ref,
             argument=completion.CompletionArgument(name=argument, value=value),
-            context=completion.CompletionContext(arguments=dict(arguments)) if arguments is not None else None,
+            context=completion.CompletionContext(arguments=_copy_texts(arguments)) if arguments is not None else None,
         )
         return await self._link.run(
             Calls.plain, "completion/complete", params, completion.CompleteResult, timeout=self._timeout(timeout)
@@ -704,6 +704,14 @@ class Client:
         page, size = await self._link.run(Calls.page, method, params, kind, timeout=time)
         self._cache.put(method, place, page)
         return page, size
+
+
+def _copy_texts(arguments: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Copy arguments that are text on the wire, whatever type the prompt's function takes."""
+    for name, value in (arguments or {}).items():
+        if not isinstance(cast("object", value), str):
+            raise ConfigError(f'argument "{name}" is sent as text: give str(...) of it, not {value!r}')
+    return None if arguments is None else dict(arguments)
 
 
 async def _pass_request(

@@ -208,7 +208,9 @@ class Gateway:
         self._reloads = reloads
         self._closes = host if closes_host else None
         self._asks: Answered = asks
-        self._by_host = _answers_of(host, asks, elicits_in, quick_cancel)
+        if host is None and asks == "host":
+            raise ConfigError('a gateway without a host cannot answer what servers ask: Gateway(..., asks="relay")')
+        self._by_host = None if host is None else partial(by_host, host, elicits_in, quick_cancel)
         self._groups: OrderedDict[bytes, PrincipalGroup] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
         self._starts_itself = False
@@ -448,15 +450,6 @@ class _Spoken(Struct, eq=False):
         group = self._clients.get(client)
         if group is not None:
             group.notified(client, method, params)
-
-
-def _answers_of(
-    host: Host | None, asks: Answered, elicits_in: ElicitsIn, quick_cancel: float
-) -> Callable[[], Answerers] | None:
-    """Return a function that makes the host's answerers; ``None`` without a host."""
-    if host is None and asks == "host":
-        raise ConfigError('a gateway without a host cannot answer what servers ask: Gateway(..., asks="relay")')
-    return None if host is None else partial(by_host, host, elicits_in, quick_cancel)
 
 
 def _compute_group_key(principal: str | None, offered: ClientCapabilities | None) -> bytes:
