@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -115,3 +118,11 @@ def test_a_host_without_a_terminal_loads_no_terminal():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_about_answering_has_arguments_that_exist():
+    """Its table is what people copy names from."""
+    page = (Path(__file__).parents[2] / "docs/how-to/answering-safely.md").read_text(encoding="utf-8")
+    table = page.partition("| argument | default |")[2].partition("\n\n")[0]
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert {"provider", "reviewer", "store"} < named <= {*inspect.signature(Host).parameters}
