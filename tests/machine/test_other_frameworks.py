@@ -144,6 +144,16 @@ def test_a_result_says_what_to_use():
         _ = Sample([], answer, None).history
 
 
+def served(**options: Any) -> Server:
+    """Make a server with these options."""
+    return Server("shop", **options)
+
+
+def connecting(**options: Any) -> Client:
+    """Make a client with these options."""
+    return Client(Server("shop"), **options)
+
+
 def gateway(**options: Any) -> Gateway:
     """Make one with a host, unless that is an option."""
     return Gateway({"shop": Server("shop")}, **{"host": Host(reviewer=None), **options})
@@ -152,14 +162,15 @@ def gateway(**options: Any) -> Gateway:
 @pytest.mark.parametrize(
     ("make", "name", "wrong", "said"),
     [
-        (lambda **options: Server("shop", **options), "instructions", 5, "must be str or None, got 5"),
-        (lambda **options: Server("shop", **options), "parked_for", "600", "must be float, got '600'"),
-        (lambda **options: Server("shop", **options), "max_parked", 1.5, "must be int, got 1.5"),
-        (lambda **options: Server("shop", **options), "error_details", "no", "must be bool, got 'no'"),
-        (lambda **options: Server("shop", **options), "cache_ttl", -1, "must be at least 0, got -1"),
-        (lambda **options: Server("shop", **options), "cache_scope", "all", "is one of public, private, not 'all'"),
-        (lambda **options: Client(Server("shop"), **options), "answer_timeout", "5", "must be float or None, got '5'"),
-        (lambda **options: Client(Server("shop"), **options), "limits", 5, "must be RoundLimits, got 5"),
+        (served, "instructions", 5, "must be str or None, got 5"),
+        (served, "parked_for", "600", "must be float, got '600'"),
+        (served, "max_parked", 1.5, "must be int, got 1.5"),
+        (served, "error_details", "no", "must be bool, got 'no'"),
+        (served, "cache_ttl", -1, "must be at least 0, got -1"),
+        (served, "cache_scope", "all", "is one of public, private, not 'all'"),
+        (served, "declares", "tools", "is a list of tools, prompts, resources, completions, not 'tools'"),
+        (connecting, "answer_timeout", "5", "must be float or None, got '5'"),
+        (connecting, "limits", 5, "must be RoundLimits, got 5"),
         (Host, "review_timeout", "5", "must be float or None, got '5'"),
         (gateway, "host", "echo", "must be Host or None, got 'echo'"),
         (gateway, "quick_cancel", "1", "must be float, got '1'"),

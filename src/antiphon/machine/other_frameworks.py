@@ -8,11 +8,13 @@ any of our classes gets is deleted from the table; a test looks for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from io import FileIO
+from numbers import Integral, Real
 from types import NoneType
-from typing import Any, Literal, SupportsFloat, SupportsIndex, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -40,7 +42,7 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = _read_table()
 
 _PUBLIC = ("types", "server", "client", "host", "gateway", "auth", "testing", "middleware")
 """Modules with public names beside the package itself."""
-_PLAIN = {"str": str, "int": SupportsIndex, "float": SupportsFloat, "bool": bool, "None": NoneType}
+_PLAIN = {"str": str, "int": Integral, "float": Real, "bool": bool, "None": NoneType}
 
 
 class _Elsewhere:
@@ -85,22 +87,35 @@ def check_options(place: str, given: Mapping[str, object], taken: Callable[..., 
             raise ConfigError(f"{place} takes no {name}=; {f'here: {remedy}' if remedy else hint}")
 
 
-def check_argument_types(owner: type, given: Mapping[str, object]) -> None:
+def check_argument_types(owner: type, given: Mapping[str, Any]) -> None:
     """Refuse a constructor's arguments that are not what its annotations want: a plain type, class or ``Literal``.
 
     ``given``: the arguments, as ``locals()`` has them. Other types, such as functions, are checked by what takes them.
     """
-    function: Any = owner.__init__
-    known: Any = {**function.__globals__, **_PLAIN}
-    for name, hint in function.__annotations__.items():
-        value, kinds = given.get(name), [known.get(kind) for kind in hint.split(" | ")]
-        if get_origin(known.get(hint)) is Literal and value not in get_args(known[hint]):
-            raise ConfigError(f"{owner.__name__}({name}=) is one of {', '.join(get_args(known[hint]))}, not {value!r}")
-        are_classes = all(isinstance(kind, type) and getattr(kind, "_is_runtime_protocol", True) for kind in kinds)
-        if are_classes and not isinstance(value, tuple(kinds)):
+    for name, hint, kinds, words in _list_checks(owner):
+        value: Any = given.get(name)
+        is_list = hint.endswith("]")
+        if words and not all(each in words for each in (value if is_list else [value])):
+            form = "a list of" if is_list else "one of"
+            raise ConfigError(f"{owner.__name__}({name}=) is {form} {', '.join(words)}, not {value!r}")
+        if kinds and not isinstance(value, kinds):
             raise ConfigError(f"{owner.__name__}({name}=) must be {hint.replace(' | ', ' or ')}, got {value!r}")
         if isinstance(value, int | float) and not value >= 0:
             raise ConfigError(f"{owner.__name__}({name}=) must be at least 0, got {value!r}")
+
+
+@cache
+def _list_checks(owner: type) -> Sequence[tuple[str, str, tuple[type, ...], tuple[str, ...]]]:
+    """List the arguments that can be checked: name, annotation, classes, and the words of a ``Literal``."""
+    function: Any = owner.__init__
+    known: Any = {**function.__globals__, **_PLAIN}
+    found: list[Any] = []
+    for name, hint in function.__annotations__.items():
+        words = known.get(hint.removeprefix("Collection[").removesuffix("]"))
+        kinds = tuple(known.get(kind) for kind in hint.split(" | "))
+        are_classes = all(isinstance(kind, type) and getattr(kind, "_is_runtime_protocol", True) for kind in kinds)
+        found.append((name, hint, kinds * are_classes, get_args(words) if get_origin(words) is Literal else ()))
+    return [each for each in found if each[2] or each[3]]
 
 
 def find_name(name: str) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Never, Protocol, Self, TypeVar, Unpack, cast, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Never, Protocol, Self, TypeVar, Unpack, cast, runtime_checkable
 
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError
@@ -26,7 +26,7 @@ from antiphon.server.serving.service import Service
 from antiphon.server.state.request_state import Seal
 from antiphon.wire.common import CacheScope, Icon, Implementation
 from antiphon.wire.lossless import Received
-from antiphon.wire.revisions import REVISIONS, Revision, find_revision
+from antiphon.wire.revisions import REVISIONS, Revision
 
 if TYPE_CHECKING:
     from antiphon.machine.state_store import StateStore
@@ -140,7 +140,7 @@ class Server(Features):
             tool_rate=tool_rate,
             code_version=code_version,
             error_details=error_details,
-            declares=_list_declared(declares),
+            declares=declares,
             cache_ttl=cache_ttl,
             cache_scope=cache_scope,
         )
@@ -507,11 +507,9 @@ def _find_revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
         return REVISIONS
     if not names or isinstance(names, str):
         raise ConfigError(f'Server(revisions=) is a list of at least one, as in ["{REVISIONS[-1].name}"]')
-    for name in names:
-        if find_revision(name) is None:
-            raise ConfigError(
-                f"Server(revisions=): there is no {name!r}; there are {', '.join(r.name for r in REVISIONS)}"
-            )
+    known = [each.name for each in REVISIONS]
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"Server(revisions=): there is no {unknown[0]!r}; there are {', '.join(known)}")
     return tuple(each for each in REVISIONS if each.name in names)
 
 
@@ -524,11 +522,3 @@ def _check_task_options(tasks: TaskOptions | None, keys: Sequence[bytes]) -> Tas
             "Server(keys=[...]), each of 32 bytes, as from os.urandom(32)"
         )
     return tasks
-
-
-def _list_declared(kinds: Collection[Declared]) -> Collection[Declared]:
-    known = get_args(Declared)
-    wrong = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind not in known]
-    if wrong:
-        raise ConfigError(f"Server(declares=) is a list of {', '.join(known)}, not {wrong[0]!r}")
-    return kinds

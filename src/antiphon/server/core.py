@@ -71,11 +71,13 @@ class Fallback:
     def __init__(self, given: SamplingFallback) -> None:
         self._takes_tools = bool(getattr(given, "tools", True))
         complete = given.complete if isinstance(given, Completes) else given
-        if not _takes_one(complete):
+        try:
+            inspect.signature(complete).bind(None)
+        except (TypeError, ValueError):
             raise ConfigError(
                 "sampling_fallback= must be an async function of one argument, the params of the request, or an object "
                 f"with complete(params), such as a provider of antiphon.host; got {given!r}"
-            )
+            ) from None
         self._complete = complete
 
     def stands_for(self, needed: str) -> bool:
@@ -102,14 +104,6 @@ class Fallback:
         if not isinstance(cast("object", answer), CreateMessageResult):
             raise SamplingFailed(f"The server's own model gave a {type(answer).__name__}: give text or a result")
         return answer
-
-
-def _takes_one(function: Callable[..., object]) -> bool:
-    try:
-        inspect.signature(function).bind(None)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 Declared = Literal["tools", "prompts", "resources", "completions"]
