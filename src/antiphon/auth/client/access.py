@@ -53,7 +53,8 @@ def access_to(
     if isinstance(auth, str) and (not auth.isascii() or not auth.isprintable() or not auth or " " in auth):
         raise ConfigError("auth= is no token: it has to be visible ASCII without spaces")
     if not isinstance(cast("object", auth), str) and not callable(auth):
-        raise ConfigError(f"auth= is a token, an async function that returns one, or OAuth(...), not {auth!r}")
+        given = type(auth).__name__
+        raise ConfigError(f"auth= is a token, an async function that returns one, or OAuth(...), not {given}")
     return GivenToken(server, auth)
 
 
