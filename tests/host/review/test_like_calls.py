@@ -8,6 +8,7 @@ from msgspec import structs
 from antiphon.host import Approve, Host, MemoryStore, digest
 from antiphon.host.checks.conditions import holds_for
 from antiphon.host.review.decisions import list_rule_words, read_likenesses, write_condition
+from antiphon.host.review.given_grants import Grant
 from antiphon.host.review.question import Mismatch
 from antiphon.host.review.review import UNBOUNDED, ToolItem
 from antiphon.host.review.summary import load_texts
@@ -90,8 +91,20 @@ async def test_a_rule_must_cover_the_call_that_was_shown():
         ("always", "args.amount > 100", "does not meet the condition"),
         ("always", "no rule", "the condition cannot be used: not CEL"),
         ("always", "arg.amount == 100", r"the condition cannot be used: there is no arg; did you mean args\?"),
+        ("always", '!("pay" in calls)', "only a rule can use calls"),
+        ("always", 'links == [] && session == []', "only a rule can use links, session"),
         ("once", "args.amount == 100", "more than once"),
     ):
         decision = Approve(digest=digest(call()), scope=scope, when=when)
         with pytest.raises(Mismatch, match=said):
             await made.queue.decide(question.id, decision, hash=question.hash)
+
+
+async def test_a_grant_whose_condition_depends_on_the_session_covers_nothing():
+    """A grant is compared with the call alone, so "not after private data" would otherwise always hold."""
+    host = Host(reviewer=Person(lambda item: Approve(digest=digest(item.params))))
+    grant = Grant.give(call(), where(), "session")
+    for when, covers in (('!("private" in session)', 0), ("args.amount == 100", 1)):
+        given = await host.grants.add(structs.replace(grant, when=when))
+        assert len(await host.grants.covering(call(), where())) == covers
+        await host.grants.revoke(given)

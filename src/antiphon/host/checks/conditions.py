@@ -226,10 +226,18 @@ class CallFacts:
         return {"hour": now.hour, "minute": now.minute, "weekday": now.isoweekday(), "date": now.date().isoformat()}
 
 
+def read_grant_condition(when: str) -> Condition:
+    """Compile the condition of a grant; raise ``ValueError`` if it is none, or depends on more than the call itself."""
+    condition = read_condition(when)
+    if beyond := condition.names & {"calls", "labels", "session", "links"}:
+        raise ValueError(f"only a rule can use {', '.join(sorted(beyond))}")
+    return condition
+
+
 def holds_for(when: str, params: CallToolRequestParams, origin: Origin) -> bool:
-    """Return whether a call meets a condition; one about which that is unclear does not."""
+    """Return whether a call meets the condition of a grant; one about which that is unclear does not."""
     try:
-        return read_condition(when).holds(CallFacts(params, origin, Situation()))
+        return read_grant_condition(when).holds(CallFacts(params, origin, Situation()))
     except (Unclear, ValueError):
         return False
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from antiphon.host.checks.conditions import holds_for, read_condition
+from antiphon.host.checks.conditions import holds_for, read_grant_condition
 from antiphon.host.checks.form_fields import check_content, fields_of
 from antiphon.host.checks.people import Decider, Demands, Person, read_deciders
 from antiphon.host.review import review
@@ -208,7 +208,7 @@ def _check_shown(item: review.ReviewItem | review.ToolItem, decision: review.Dec
         if not isinstance(item, review.ToolItem) or decision.scope == "once":
             raise Mismatch("a condition is for a permission to call a tool more than once")
         try:
-            read_condition(decision.when)
+            read_grant_condition(decision.when)
         except ValueError as error:
             raise Mismatch(f"the condition cannot be used: {error}") from None
         if not holds_for(decision.when, item.params, item.origin):
