@@ -289,7 +289,7 @@ async def _find_also(
     named = set(form.all("also"))
     if not named or not isinstance(decision, review.Approve):
         return []
-    covered = find_covered(found, decision.scope, await site.pending())
+    covered = find_covered(found, decision.scope, await site.pending(), decision.when)
     return [each for each in covered if f"{each.id} {each.hash}" in named]
 
 

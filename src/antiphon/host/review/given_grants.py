@@ -236,12 +236,17 @@ class Grants:
         return await self._store.revoke(id)
 
 
-def find_covered(given: Question, scope: review.Scope, waiting: Iterable[Question]) -> list[Question]:
-    """Return the other waiting questions that a grant for this one covers, as long as its bounds hold."""
+def find_covered(
+    given: Question, scope: review.Scope, waiting: Iterable[Question], when: str | None = None
+) -> list[Question]:
+    """Return the other waiting questions that a grant for this one covers, as long as its bounds hold.
+
+    ``when``: the condition of the grant.
+    """
     item = given.item
     if scope == "once" or not isinstance(item, review.ReviewItem | review.ToolItem) or "grant" not in item.choices:
         return []
-    grant = Grant.give(item.params, item.origin, scope)
+    grant = msgspec.structs.replace(Grant.give(item.params, item.origin, scope), when=when)
     return [each for each in waiting if each.id != given.id and _is_covered(grant, given, each)]
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec import structs
 
 from antiphon.cli.commands.review.terminal_queue import ReviewQueue
 from antiphon.errors import Rejected
@@ -17,6 +18,7 @@ from antiphon.host.review.summary import LANGUAGES, load_texts
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.tty import Tty
 from antiphon.web.page_texts import PAGE_WORDS
+from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.cli.conftest import Cli
 from tests.cli.program import at_terminal, ended, in_process
 from tests.cli.waiting import Waiting, editor
@@ -76,6 +78,26 @@ async def test_a_grant_covers_what_waits_after_saying_how_many():
         (given,) = await Grants(host.store).all()
         assert given.grant.terms.uses == 2
         assert "1 more that wait are covered" in person.seen
+
+
+async def test_a_rule_for_like_calls_leaves_other_arguments_waiting():
+    """Calls of the same tool that the rule does not cover are not counted, and not sent."""
+    async with asking() as host:
+        seen = structs.replace(host.origin(), tool=Tool(name="pay", input_schema={}))
+        asked = [
+            await host.waits(host.host.confirm(CallToolRequestParams.of("pay", {"amount": amount}), seen))
+            for amount in (5, 5_000, 5)
+        ]
+        async with at_queue(host) as person:
+            person.type("\n")
+            for prompt, typed in [("decision> ", "g"), ("> ", "4"), ("yes or no> ", "y"), ("y or n> ", "y")]:
+                await person.expect(prompt)
+                person.type(f"{typed}\n")
+            await person.expect("Decided.")
+            assert [await asked[0], await asked[2]] == [True, True]
+            assert "1 more that wait are covered" in person.seen
+            [waiting] = await host.queue.pending()
+            assert bytes(waiting.item.params.arguments) == b'{"amount":5000}'
 
 
 async def test_a_request_is_picked_by_its_id():

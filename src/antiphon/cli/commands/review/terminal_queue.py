@@ -183,7 +183,7 @@ class ReviewQueue:
 
     async def _store_decision(self, question: Question, made: Any) -> None:
         decisions, hashes = {question.id: made}, {question.id: question.hash}
-        also = find_covered(question, made.scope, self._pending) if isinstance(made, Approve) else []
+        also = find_covered(question, made.scope, self._pending, made.when) if isinstance(made, Approve) else []
         if also and await self._console.line(self._words("queue.also", n=len(also))) == "y":
             decisions = {**approve_covered(question, made, also)}
             hashes |= {each.id: each.hash for each in also}
