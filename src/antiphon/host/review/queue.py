@@ -348,16 +348,23 @@ class Queue:
         asked.left = call if row.created < now else None
         try:
             return await self._decision(row, leaves_at)
+        except questions.CallTaken:
+            raise
         except questions.CallLeft:
             await self._leave(row, call)
             raise
+        except review.NoReviewer:
+            if row.host == self._store.host or asked.seconds_left <= 0:
+                raise
+        # The question was that of the same call at another gateway, which was given up there.
+        return await self.confirm(item)
 
     async def _leave(self, row: base.ReviewRow, call: base.PendingCallRow) -> None:
         """Keep a question for when its call is made again, unless another call waits for it here or elsewhere."""
         if self._waiting.is_awaited(row):
             return
         if not await self._store.leave_review(call, most=MAX_LEFT):
-            await self._end(self._store.close_review(row.id, "withdrawn", keep_item=False))
+            await self._end(self._close(row))
             raise LimitReached(f"{MAX_LEFT} calls of this principal wait for approval")
 
     async def elicit(self, item: review.ElicitItem) -> review.Filled | review.Deny:
@@ -641,7 +648,11 @@ class Queue:
     async def _store_question(self, row: base.ReviewRow, item: AnyItem) -> base.ReviewRow:
         put = await self._store.put_review(row)
         if self._notify is not None and put.state == "pending" and not (row.shared and put.id != row.id):
-            self._notify(put.id, item)
+            try:
+                self._notify(put.id, item)
+            except Exception as error:
+                # The question is stored, and can be decided without the notice.
+                _log.warning("a question could not be announced: %s", type(error).__name__)
         return put
 
     async def _take_back(self, storing: asyncio.Future[base.ReviewRow], row: base.ReviewRow) -> None:
@@ -650,7 +661,11 @@ class Queue:
         put = row if storing.cancelled() or storing.exception() else storing.result()
         # One that it has joined may have been left to it by the call that asked, unless that one carries it out.
         if (put.group == row.group or put.state == "pending") and not self._waiting.is_awaited(put):
-            await self._store.close_review(put.id, "withdrawn", keep_item=False)
+            await self._close(put)
+
+    async def _close(self, row: base.ReviewRow) -> None:
+        over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
+        await self._store.close_review(row.id, "expired" if over else "withdrawn", keep_item=False)
 
     async def _decision(self, row: base.ReviewRow, leaves_at: float | None = None) -> review.Decision:
         decided = await self._decided(row, leaves_at)
@@ -669,8 +684,7 @@ class Queue:
                 raise questions.CallLeft(row.id) from None
             # What another call waits for, here or in another process, is not withdrawn.
             if not self._waiting.is_awaited(row):
-                over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
-                await self._end(self._store.close_review(row.id, "expired" if over else "withdrawn", keep_item=False))
+                await self._end(self._close(row))
             raise
         if row.outcome == base.BLOCKED:
             raise review.Blocked("the server was blocked")
