@@ -122,6 +122,14 @@ def test_a_secret_across_blocks_is_found(blocks: list[str]):
     assert not any(len(text) > 3 and text in joined for text in (KEY[:4], KEY[4:], KEY[9:]))
 
 
+def test_a_secret_with_an_image_in_it_is_found():
+    """A model that reads both texts puts it together."""
+    picture = ImageContent(data="AAAA", mime_type="image/png")
+    parts = [TextContent(text=KEY[:9]), picture, picture, TextContent(text=KEY[9:])]
+    clean = mask_content(request(messages=[SamplingMessage(role="user", content=parts)]))
+    assert [block.text for block in clean.messages[0].blocks if isinstance(block, TextContent)] == ["[AWS access key]"] * 2
+
+
 def test_texts_of_two_messages_are_not_one():
     """What a person and a model say is not read in a row."""
     assert not secrets_of(request(messages=[says(KEY[:4]), says(KEY[4:], "assistant")]))

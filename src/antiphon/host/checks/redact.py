@@ -221,11 +221,11 @@ def _drop_overlaps(findings: list[SecretFinding]) -> list[SecretFinding]:
 
 
 def _is_beside(beside: list[Leaf], leaf: Leaf) -> bool:
-    """Return whether a text is in the next block of the same list."""
+    """Return whether a text is in a later block of the same list: images may stand between."""
     if not beside:
         return False
     before, after = _NUMBER.fullmatch(beside[-1].place), _NUMBER.fullmatch(leaf.place)
-    return before is not None and after is not None and before[1] == after[1] and int(before[2]) + 1 == int(after[2])
+    return before is not None and after is not None and before[1] == after[1] and int(before[2]) < int(after[2])
 
 
 def _find_across_blocks(beside: list[Leaf]) -> list[Secret]:
