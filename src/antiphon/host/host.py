@@ -235,6 +235,7 @@ class Host:
             True, or what a person wants in place of the call; a refusal is an exception.
 
         Raises:
+            InvalidParams: the arguments cannot be read.
             Rejected: refused; ``data.reason`` is user, policy, no-reviewer, expired, changed, limit or definition (the
                 server has changed the definition of the tool since it was allowed, and nobody can look at it).
             InternalError: the reviewer or the store failed; the reason is not sent to the server.

@@ -7,9 +7,9 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import Raw, structs
 
-from antiphon.errors import InternalError, Rejected
+from antiphon.errors import InternalError, InvalidParams, Rejected
 from antiphon.host import (
     Answer,
     Approve,
@@ -176,6 +176,21 @@ async def test_a_grant_for_a_tool_allows_no_sampling():
     await host.confirm(call(), asked("3"))
     await host(request(), origin("4"))
     assert len(person.shown) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [b'{"n":%s}' % (b"9" * 5_000), b'{"n":1e400}', b'{"n":%s}' % (b"[" * 3_000 + b"]" * 3_000), b'{"n":NaN}', b"{"],
+)
+async def test_arguments_that_cannot_be_read_are_named(arguments: bytes):
+    """They are refused as what they are, before anybody is asked; it is no failure of the store."""
+    person = Person()
+    host = Host(reviewer=person)
+    with pytest.raises(InvalidParams, match=r"^arguments: ") as caught:
+        await host.confirm(CallToolRequestParams(name="pay", arguments=Raw(arguments)), origin())
+    assert caught.value.data == {"place": "arguments"}
+    assert not person.shown
+    assert [(record.step, record.outcome) for record in host.audit.records()][-1] == ("invalid", "arguments")
 
 
 async def test_an_approval_of_other_arguments_is_none():

@@ -16,8 +16,9 @@ import time
 from datetime import datetime
 
 import msgspec
-from msgspec import DecodeError, structs
+from msgspec import DecodeError, MsgspecError, structs
 
+from antiphon.errors import InvalidParams
 from antiphon.host.checks.ask_limits import LimitReached, Pass
 from antiphon.host.checks.labels import LABELS, Label, find_labels
 from antiphon.host.checks.policy_rules import Verdict, decide
@@ -160,6 +161,7 @@ async def confirm_tool(desk: Desk, params: CallToolRequestParams, origin: Origin
     """Return if a tool may be called with these arguments, or what a person wants in their place.
 
     Raises:
+        InvalidParams: the arguments cannot be read.
         Rejected: a person, the policy, a limit or the lack of a person refused; ``data.reason`` is a ``case.Reason``.
         InternalError: the reviewer or the store failed; the reason is not sent to the server.
     """
@@ -182,8 +184,12 @@ async def confirm_tool(desk: Desk, params: CallToolRequestParams, origin: Origin
 
 async def _run_consent(case: Case, params: CallToolRequestParams) -> ChangedCall | None:
     desk = case.desk
-    # One hash for all records of the call: the params cannot change.
-    hashed = review.digest(params)
+    try:
+        # One hash for all records of the call: the params cannot change.
+        hashed = review.digest(params)
+    except (MsgspecError, RecursionError) as error:
+        case.note("invalid", "arguments")
+        raise InvalidParams(f"arguments: {error}", data={"place": "arguments"}) from None
     if await _allow_by_rule(case, params, hashed):
         return None
     shown = await _compare_definition(case, params)
