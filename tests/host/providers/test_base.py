@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, Rejected
+from antiphon.host import Budget, Cap, Host, MemoryStore, Policy, open_store
 from antiphon.host.providers import Echo, Manual, Provider, Scripted, make_named_provider
-from antiphon.host.providers.base import ProviderFailure, completion_of, text_answer
-from tests.host.asks import request
+from antiphon.host.providers.base import Completion, ProviderFailure, Usage, completion_of, text_answer
+from antiphon.wire.sampling import CreateMessageRequestParams
+from tests.host.asks import origin, request
 
 
 @pytest.mark.parametrize("provider", [Echo(), Manual(), Scripted([])])
@@ -35,6 +39,47 @@ async def test_a_simple_provider_completes_without_a_count():
     """What does not say what it took is not made to."""
     done = await completion_of(Echo(), request("Hello"), model="echo")
     assert (done.result.text, done.usage, done.by) == ("[echo] Hello", None, "echo")
+
+
+class Counting(Echo):
+    """A provider that says of each answer what it took."""
+
+    def __init__(self, *usages: Usage) -> None:
+        self._usages = list(usages)
+
+    async def generate(self, params: CreateMessageRequestParams, **more: object) -> Completion:
+        """Answer, and report the next usage."""
+        return Completion(result=await self.complete(params), usage=self._usages.pop(0))
+
+
+@pytest.mark.parametrize(
+    ("reported", "counted"),
+    [
+        (Usage(input_tokens=3, output_tokens=2), Usage(input_tokens=3, output_tokens=2)),
+        (Usage(input_tokens=-1, output_tokens=2), None),
+        (Usage(input_tokens=1, output_tokens=10**30), Usage(input_tokens=1, output_tokens=2**32)),
+    ],
+)
+async def test_a_usage_that_cannot_be_is_not_counted_as_reported(reported: Usage, counted: Usage | None):
+    """A count below zero says nothing, and one that no store can keep is bounded."""
+    assert (await completion_of(Counting(reported), request())).usage == counted
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_a_false_usage_does_not_enlarge_what_may_be_spent(tmp_path: Path, kind: str):
+    """After an answer that took "minus a million tokens", and after one that took more than a store can count."""
+    store = MemoryStore() if kind == "memory" else open_store(tmp_path / "host.db")
+    false = [Usage(input_tokens=-1_000_000), Usage(output_tokens=10**30)]
+    budget = Budget(total=Cap(tokens=1_000))
+    host = Host(Counting(*false), policy=Policy(default="allow"), reviewer=None, store=store, budget=budget)
+    await host(request(), origin())
+    with pytest.raises(Rejected) as large:
+        await host(request(max_tokens=1_000), origin("2"))
+    await host(request(), origin("3"))
+    with pytest.raises(Rejected) as spent:
+        await host(request(), origin("4"))
+    assert large.value.data == spent.value.data == {"reason": "budget"}
+    await store.aclose()
 
 
 def test_a_failure_has_a_kind():

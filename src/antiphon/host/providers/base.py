@@ -166,10 +166,21 @@ async def completion_of(
 ) -> Completion:
     """Complete with any provider; ``growth`` is told how the answer grows, if the provider can stream."""
     if growth is not None and isinstance(provider, Streaming):
-        return await provider.stream(params, growth, model=model, fallbacks=fallbacks)
-    if _is_metered(type(provider)) and isinstance(provider, Metered):
-        return await provider.generate(params, model=model, fallbacks=fallbacks)
-    return Completion(result=await provider.complete(params, model=model), by=model)
+        made = await provider.stream(params, growth, model=model, fallbacks=fallbacks)
+    elif _is_metered(type(provider)) and isinstance(provider, Metered):
+        made = await provider.generate(params, model=model, fallbacks=fallbacks)
+    else:
+        return Completion(result=await provider.complete(params, model=model), by=model)
+    return msgspec.structs.replace(made, usage=_bound_usage(made.usage))
+
+
+def _bound_usage(usage: Usage | None) -> Usage | None:
+    """Return a usage as it can be counted. One below zero says nothing, and would add to what may be spent."""
+    if usage is None or min(usage.input_tokens, usage.output_tokens) < 0:
+        return None
+    # More than any model takes, and less than a store can count.
+    read, written = (min(n, 2**32) for n in (usage.input_tokens, usage.output_tokens))
+    return Usage(input_tokens=read, output_tokens=written)
 
 
 @lru_cache(64)

@@ -195,8 +195,7 @@ def convert_completion(
     length = sum(len(block.text) for block in blocks if isinstance(block, TextContent))
     allowed = _find_bound(response, length, params)
     kept = _cut_blocks(blocks, allowed)
-    # More than any model takes, and less than a store can count.
-    read, written = (min(max(n, 0), 2**32) for n in (response.usage.input_tokens, response.usage.output_tokens))
+    read, written = response.usage.input_tokens, response.usage.output_tokens
     return Completion(
         result=CreateMessageResult(
             role="assistant",
