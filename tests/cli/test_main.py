@@ -107,3 +107,12 @@ def test_it_is_a_module_too():
     """``python -m antiphon`` is the same command."""
     done = in_process("--version")
     assert (done.code, done.out) == (0, f"antiphon {__version__}\n")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_failure(closed: str):
+    """A supervisor may start programs without them; what is opened later must not get their numbers."""
+    line = f'exec "$0" -m antiphon tools "$1" {closed}'
+    done = subprocess.run(["/bin/sh", "-c", line, sys.executable, SHOP], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) == (">&-" not in closed.replace("2>&-", ""))

@@ -18,6 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     ``arguments``: by default those of the process. With ``ANTIPHON_DEBUG=1`` in the environment errors are not caught.
     """
+    _open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in (["--version"], ["-V"]):
         print(f"antiphon {__version__}")
@@ -46,6 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from antiphon.cli.output.formats import report_error
 
         return report_error(error)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for each standard stream that was closed, or a file of ours would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
 
 
 def _let_text_through() -> None:
