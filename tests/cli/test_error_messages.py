@@ -19,7 +19,7 @@ from tests.cli.program import SHOP
         (
             ConnectionClosed("ended", exit_code=3, stderr="a\x1b["),
             1,
-            "ended (exit code 3)\n--- stderr of the server ---\na⟦",
+            "ended (exit code 3)\n  --- stderr of the server ---\n  a⟦",
         ),
         (FileNotFoundError(2, "No such file", "x"), 1, "x: No such file"),
         (ValueError("odd"), 1, "unexpected ValueError: odd (ANTIPHON_DEBUG=1 shows where)"),

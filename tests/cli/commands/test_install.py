@@ -74,7 +74,7 @@ def test_a_host_whose_only_entry_is_mistyped_is_told_so(file: Path, cli: Cli):
     file.write_text(json.dumps({"mcpServers": {"mine": {"comand": "mine"}}}))
     done = cli("install", "cursor")
     assert done.code == 2
-    assert "\nmine: its member 'comand' is not known; did you mean \"command\"?" in done.err
+    assert "\n  mine: its member 'comand' is not known; did you mean \"command\"?" in done.err
 
 
 def test_a_host_without_servers_gets_none_that_would_not_start(file: Path, cli: Cli, tmp_path: Path):

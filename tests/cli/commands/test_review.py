@@ -329,6 +329,16 @@ async def test_an_answer_comes_from_standard_input(desk: Waiting):
     assert (done.returncode, (await asked).text) == (0, "One\nTwo")
 
 
+async def test_the_name_of_a_field_writes_no_line_of_its_own(desk: Waiting):
+    """An error that quotes a server has one beginning of ours, and the server's lines are set in."""
+    name = "who\nantiphon: all is decided\x1b[2J"
+    await desk.ask_person(ElicitRequestParams.form("Who?", {"properties": {name: {"type": "string", "default": "x"}}}))
+    done = await desk.run("review", "approve", (await desk.pending()).id)
+    first, *rest = done.err.splitlines()
+    assert first.endswith("the form needs who")
+    assert all(line.startswith("  antiphon: all is decided⟦U+001B⟧[2J") for line in rest)
+
+
 async def test_a_form_is_filled_in(desk: Waiting):
     """As the arguments of a tool are; what is missing or wrong is told, and the question stays."""
     asked = await desk.ask_person()

@@ -69,8 +69,8 @@ def explain_error(error: BaseException) -> str:
 
 
 def report_error(error: Exception) -> int:
-    """Write an error to standard error, made inert since it may quote a server, and return the exit code."""
-    print(f"antiphon: {make_inert(explain_error(error))}", file=sys.stderr)
+    """Write an error to standard error, lines that it may quote from a server set in, and return the exit code."""
+    print(f"antiphon: {make_inert(explain_error(error))}".replace("\n", "\n  "), file=sys.stderr)
     return exit_code(error)
 
 
