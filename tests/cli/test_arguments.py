@@ -75,6 +75,8 @@ def test_a_typed_text_becomes_what_the_schema_names(typed: str, value: object):
         ("sizes=x", "element=x: a whole number is needed"),
         ("txt=a", "there is no argument 'txt': did you mean 'text'?"),
         ("count:={", "count: '{' is not JSON"),
+        (f"count:={'[' * 5_000}{']' * 5_000}", "count: '[[["),
+        (f'map={{"a":{"[" * 5_000}{"]" * 5_000}}}', 'map={"a":[[['),
         ("alone", "'alone': an argument is written key=value"),
         ("=1", "'=1': an argument is written"),
         ("{", "the arguments: '{' is not JSON"),

@@ -45,7 +45,10 @@ def test_other_messages_name_their_method(text: str, kind: type, tmp_path: Path)
         read_request(file)
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b"{}", PARAMS.replace("user", "root").encode()])
+DEEP = b'{"method":"tools/call","params":{"name":"pay","arguments":{"a":%s}}}' % (b"[" * 5_000 + b"]" * 5_000)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"{}", PARAMS.replace("user", "root").encode(), DEEP])
 def test_what_is_none_is_a_mistake(data: bytes, tmp_path: Path):
     """Named by its file."""
     file = tmp_path / "request.json"

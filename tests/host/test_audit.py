@@ -14,7 +14,7 @@ import pytest
 from antiphon.host import Host, Scripted
 from antiphon.host.audit import Audit, check_lines, csv_lines, day_of, json_lines
 from antiphon.host.store.base import Change
-from antiphon.host.store.chain import Entry, Head, Record, extend_chain
+from antiphon.host.store.chain import Entry, Fault, Head, Record, extend_chain
 from antiphon.host.store.memory_store import MemoryStore
 from tests.host.asks import origin, request
 from tests.host.store.stores import DURABLE, Place, record
@@ -213,6 +213,14 @@ def test_any_changed_byte_of_a_line_is_found(at: int):
         _, fault = check_lines([*lines[:at], changed, *lines[at + 1 :]])
         assert fault is not None, changed
         assert fault.seq == at + 1
+
+
+@pytest.mark.parametrize("line", ["", "null", "9" * 5_000, '{"hash":"x","seq":%s}' % ("[" * 5_000 + "]" * 5_000)])
+def test_a_line_that_is_no_record_is_found(line: str):
+    """Whatever somebody has put into the file."""
+    lines = list(json_lines(entries()[0]))
+    _, fault = check_lines([lines[0], line, *lines[2:]])
+    assert fault == Fault(seq=2, problem="the line cannot be read")
 
 
 def test_a_line_that_is_missing_is_found():

@@ -102,7 +102,7 @@ def _read_word(word: str) -> str:
 def _parse_json(place: str, text: str) -> object:
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
         raise ConfigError(f"{place}: {shown!r} is not JSON: {find_json_mistake(text.encode()) or error}") from None
 
@@ -125,7 +125,7 @@ def _convert_value(key: str, text: str, wanted: Schema, root: Schema) -> object:
         return _guess_value(text)
     readers = [reader for kind, reader in _READERS.items() if kind in types]
     for read, _ in readers:
-        with contextlib.suppress(ValueError, click.BadParameter):
+        with contextlib.suppress(ValueError, RecursionError, click.BadParameter):
             return read(text, wanted, root)
     raise ConfigError(f"{key}={text}: {readers[-1][1]} is needed")
 
@@ -147,7 +147,7 @@ def _list_types(wanted: Schema, root: Schema, depth: int = 0) -> set[str]:
 def _guess_value(text: str) -> object:
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text
 
 
@@ -216,7 +216,7 @@ def read_ask(path: Path, others: Mapping[str, type[Asked]] = _ASKS) -> Asked:
             validate_request(asked)
         elif isinstance(asked, ElicitRequestParams):
             fields_of(asked)
-    except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AntiphonError) as error:
         what = 'request, nor a call {"tool": ..., "arguments": {...}}' if others else "sampling request"
         raise ConfigError(f"{path}: not a {what}: {find_json_mistake(data) or error}") from None
     return asked

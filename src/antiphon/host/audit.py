@@ -312,7 +312,7 @@ def check_lines(lines: Iterable[str], known: Iterable[chain.Head] = ()) -> tuple
             fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
             hashed = msgspec.json.decode(fields.pop("hash", msgspec.Raw(b"null")), type=str)
             seq = msgspec.json.decode(fields.get("seq", msgspec.Raw(b"null")), type=int)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return head, chain.Fault(seq=number, problem="the line cannot be read")
         body = _CANONICAL.encode(fields).decode()
         # A line with the same meaning in another spelling is not the line that was hashed.

@@ -155,8 +155,11 @@ def test_other_asks_are_explained_as_well(method: str, params: dict[str, object]
     assert f"it is {'an ' if said == 'elicitation' else ''}{said}" in done.out
 
 
+DEEP = '{"tool": "pay", "arguments": {"a": %s}}' % ("[" * 5_000 + "]" * 5_000)
+
+
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"method": "tools/call"}', '{"method": "elicitation/create", "params": 1}']
+    "text", ["{", "[]", '{"method": "tools/call"}', '{"method": "elicitation/create", "params": 1}', DEEP]
 )
 def test_what_is_no_request_is_a_mistake(text: str, policy: Cli):
     """And exits with 2."""

@@ -113,7 +113,7 @@ async def make_edited_call(question: Question, text: str) -> review.EditCall:
         raise ConfigError(f"{question.id}: --arguments is for the call of a tool")
     try:
         return await edit_call(item, msgspec.json.decode(text.encode(), type=dict[str, Any]))
-    except (ValueError, msgspec.DecodeError) as error:
+    except (ValueError, msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"{question.id}: {error}") from None
 
 
