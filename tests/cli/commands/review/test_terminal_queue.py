@@ -81,7 +81,7 @@ async def test_a_grant_covers_what_waits_after_saying_how_many():
 
 
 async def test_a_rule_for_like_calls_leaves_other_arguments_waiting():
-    """Calls of the same tool that the rule does not cover are not counted, and not sent."""
+    """Calls of the same tool that the rule does not cover are not counted, and not sent; the rule is listed."""
     async with asking() as host:
         seen = structs.replace(host.origin(), tool=Tool(name="pay", input_schema={}))
         asked = [
@@ -96,6 +96,11 @@ async def test_a_rule_for_like_calls_leaves_other_arguments_waiting():
             await person.expect("Decided.")
             assert [await asked[0], await asked[2]] == [True, True]
             assert "1 more that wait are covered" in person.seen
+            await person.expect(PROMPT)
+            person.type("G\n")
+            await person.expect('args["amount"] == 5')
+            await person.expect("Number to take back")
+            person.type("\n")
             [waiting] = await host.queue.pending()
             assert bytes(waiting.item.params.arguments) == b'{"amount":5000}'
 

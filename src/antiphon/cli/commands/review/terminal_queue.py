@@ -301,9 +301,11 @@ def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: summa
 def draw_grant(
     given: Given, name: str, names: Mapping[str, str], layout: Layout, words: summary.Texts
 ) -> Iterator[str]:
-    """Draw a grant: what it allows, the server that has it, since when, and how much of it is used."""
+    """Draw a grant: what it allows, on which condition, the server that has it, since when, and its use."""
     grant = given.grant
     yield from layout.labelled(name, _describe_grant(given, words), "1")
+    if grant.when is not None:
+        yield from layout.quoted(grant.when, 2)
     yield from layout.labelled("", names.get(grant.identity, "") or grant.identity[:_DIGITS])
     like = words("grants.like", n=grant.max_tokens) if grant.tool is None else words("grants.like_call")
     used = words("grants.used_times", n=given.used)
