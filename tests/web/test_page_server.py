@@ -47,18 +47,48 @@ async def test_the_other_family_of_addresses_is_ours_as_well():
             other.bind(("::1", port))
 
 
-async def test_half_open_connections_do_not_take_the_place_of_others():
-    """250 of them wait with half a head: the page is served all the same, and the oldest are let go."""
+_FORM = "POST /open HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Length: 9\r\n\r\nof"
+
+
+@pytest.mark.parametrize("half", ["GET / HTTP/1.1\r\nHost: ", _FORM], ids=["head", "form"])
+async def test_half_open_connections_do_not_take_the_place_of_others(half: str):
+    """250 of them wait with half a head or half a form: the page is served all the same, and the oldest are let go."""
     async with asyncio.timeout(60), desk() as page:
-        port = int(page.running.origin.rpartition(":")[2])
+        host = page.running.origin.removeprefix("http://")
         with contextlib.ExitStack() as opened:
-            halves = [opened.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(250)]
-            for half in halves:
-                half.sendall(b"GET / HTTP/1.1\r\nHost: ")
-            assert [(await page.get("/")).status_code for _ in range(3)] == [200] * 3
+            address = ("127.0.0.1", int(host.rpartition(":")[2]))
+            halves: list[socket.socket] = []
+            for _ in range(25):
+                halves += [opened.enter_context(socket.create_connection(address)) for _ in range(10)]
+                for each in halves[-10:]:
+                    each.sendall(half.format(host=host).encode())
+                assert (await page.get("/")).status_code == 200
             halves[0].settimeout(30)
-            with pytest.raises(ConnectionResetError):
-                halves[0].recv(1)
+            with contextlib.suppress(ConnectionResetError):
+                assert halves[0].recv(1) == b""
+
+
+async def test_a_form_that_breaks_off_is_no_error(caplog: pytest.LogCaptureFixture):
+    """Whoever reaches the page could otherwise fill the log."""
+    async with asyncio.timeout(60), desk() as page:
+        host = page.running.origin.removeprefix("http://")
+        with socket.create_connection(("127.0.0.1", int(host.rpartition(":")[2]))) as visiting:
+            visiting.sendall(_FORM.format(host=host).encode())
+            assert (await page.get("/")).status_code == 200
+        assert (await page.get("/")).status_code == 200
+    assert not caplog.records
+
+
+async def test_a_form_has_to_arrive_in_time(monkeypatch: pytest.MonkeyPatch):
+    """A connection is not kept for a visitor who sends nothing more."""
+    monkeypatch.setattr("antiphon.web.page_guards.BODY_SECONDS", 0.0)
+    async with asyncio.timeout(60), desk() as page:
+        host = page.running.origin.removeprefix("http://")
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
+        writer.write(_FORM.format(host=host).encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+        await reader.read()
+        writer.close()
 
 
 async def test_a_taken_port_is_said():

@@ -12,6 +12,7 @@ Links of notices lead to a name of their own, where no other session counts. Eac
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -23,7 +24,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -35,6 +36,8 @@ from antiphon.web.page_texts import choose_language, load_texts
 
 MAX_BODY = 8 * 1024 * 1024
 """Most bytes of a form: an edited request with the longest text the host accepts, percent-encoded."""
+BODY_SECONDS = 30.0
+"""Seconds in which a whole form must arrive."""
 MAX_FIELDS = 5_000
 """Most fields of a form: the messages of a long conversation, or a bulk approval."""
 COOKIE = "antiphon-session"
@@ -208,10 +211,14 @@ def _from_here(headers: Headers, host: str, *, reading: bool) -> bool:
 async def _read_form(request: Request) -> Response | None:
     """Read the form of a change."""
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > (MAX_BODY if request.scope[_SESSION] else 4096):
-            return _plain_text(413, "This form is too large")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > (MAX_BODY if request.scope[_SESSION] else 4096):
+                    return _plain_text(413, "This form is too large")
+    except (TimeoutError, ClientDisconnect):
+        return _plain_text(408, "This form has not arrived")
     try:
         fields = parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=MAX_FIELDS)
     except ValueError:

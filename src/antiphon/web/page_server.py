@@ -253,7 +253,7 @@ def _begins_here(request: Request) -> bool:
 _STREAMS = 200
 """Most connections: each browser has one that stays open, and a few short ones."""
 MAX_HALF_OPEN = 64
-"""Most connections that have not sent the head of a request yet; beyond that the oldest is closed."""
+"""Most connections that have not sent a whole request yet; beyond that the oldest is closed."""
 HEAD_SECONDS = 5.0
 """Seconds for the head of a request; a browser on this machine sends it within milliseconds."""
 MAX_PAGES = 10
@@ -351,7 +351,7 @@ class _PageConnection(BoundedConnection):
         super().connection_made(transport)
         self.since = self.loop.time()
         connections = cast("set[_PageConnection]", self.connections)
-        waiting = [each for each in connections if each.reads_head and not each.served]
+        waiting = [each for each in connections if (each.reads_head or each.cycle.more_body) and not each.served]
         if len(waiting) > MAX_HALF_OPEN:
             oldest = min(waiting, key=lambda each: each.since)
             # Stop counting it now, since its end is reported only later.
