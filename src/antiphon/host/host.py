@@ -32,8 +32,7 @@ from antiphon.host.providers import Provider, make_named_provider
 from antiphon.host.providers.base import Completion
 from antiphon.host.review.definitions import Servers
 from antiphon.host.review.given_grants import Grants
-from antiphon.host.review.queue import check_undo
-from antiphon.host.review.review import Informed, Reviewer
+from antiphon.host.review.review import Informed, Reviewer, check_undo
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.machine.other_frameworks import check_argument_types

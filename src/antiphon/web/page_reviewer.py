@@ -13,9 +13,10 @@ from antiphon.host.config.settings import Config
 from antiphon.host.configured_host import config_of, make_notices
 from antiphon.host.host import Host
 from antiphon.host.own_request import Asker
+from antiphon.host.review import review
 from antiphon.host.review.definitions import Servers
 from antiphon.host.review.notify import Notices
-from antiphon.host.review.queue import Queue, check_undo
+from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, Reviewer, ReviewItem, ToolItem
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
@@ -52,7 +53,7 @@ def ask_on_page(host: Host, *, undo: float | None = None) -> Reviewer:
     """
     config = config_of(host)
     notify = None if config is None else make_notices(host.store, config)
-    return PageReviewer(host.store, config=config, notify=notify, undo=check_undo(undo), asker=host)
+    return PageReviewer(host.store, config=config, notify=notify, undo=review.check_undo(undo), asker=host)
 
 
 class PageReviewer:

@@ -35,7 +35,7 @@ from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.history import Bound, find_tightest_budget
 from antiphon.host.review.keymap import describe_key, keys_as_set, print_key_name
 from antiphon.host.review.push import DeviceNotices
-from antiphon.host.review.question import AnyDecision, Question, reaches_further
+from antiphon.host.review.question import AnyDecision, Question, find_reach
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import most_of, name_of
 from antiphon.host.review.summary import first_words, outcome_text, who_of
@@ -188,7 +188,7 @@ class Site:
 
     def may_decide(self, request: Request, decision: AnyDecision) -> bool:
         """Return whether a decision is about no more than the session may decide: a link's session has one question."""
-        return _let_in(request).only is None or not reaches_further(decision)
+        return _let_in(request).only is None or find_reach(decision) == "once"
 
     def too_soon(self, request: Request, subject: str, stamp: str) -> bool:
         """Tell whether a decision came before anybody can have read the request."""
@@ -482,16 +482,9 @@ class ConfiguredAsker:
         """See ``Asker.offers``."""
         return await self._open_host().offers(params, identity)
 
-    async def complete(
-        self,
-        messages: CreateMessageRequestParams,
-        *,
-        identity: str = "",
-        by: str | None = None,
-        model: str | None = None,
-    ) -> OwnAnswer:
+    async def complete(self, messages: CreateMessageRequestParams, **asked: Any) -> OwnAnswer:
         """See ``Asker.complete``."""
-        return await self._open_host().complete(messages, identity=identity, by=by, model=model)
+        return await self._open_host().complete(messages, **asked)
 
     async def aclose(self) -> None:
         """Close its connections; the store stays open."""

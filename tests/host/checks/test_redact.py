@@ -127,7 +127,9 @@ def test_a_secret_with_an_image_in_it_is_found():
     picture = ImageContent(data="AAAA", mime_type="image/png")
     parts = [TextContent(text=KEY[:9]), picture, picture, TextContent(text=KEY[9:])]
     clean = mask_content(request(messages=[SamplingMessage(role="user", content=parts)]))
-    assert [block.text for block in clean.messages[0].blocks if isinstance(block, TextContent)] == ["[AWS access key]"] * 2
+    assert [block.text for block in clean.messages[0].blocks if isinstance(block, TextContent)] == [
+        "[AWS access key]"
+    ] * 2
 
 
 def test_texts_of_two_messages_are_not_one():

@@ -92,7 +92,7 @@ async def test_a_rule_must_cover_the_call_that_was_shown():
         ("always", "no rule", "the condition cannot be used: not CEL"),
         ("always", "arg.amount == 100", r"the condition cannot be used: there is no arg; did you mean args\?"),
         ("always", '!("pay" in calls)', "only a rule can use calls"),
-        ("always", 'links == [] && session == []', "only a rule can use links, session"),
+        ("always", "links == [] && session == []", "only a rule can use links, session"),
         ("once", "args.amount == 100", "more than once"),
     ):
         decision = Approve(digest=digest(call()), scope=scope, when=when)

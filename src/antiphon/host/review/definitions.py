@@ -121,8 +121,7 @@ async def collect_servers_shown(servers: Servers | None, store: Store, digests: 
         return []
     lines, _ = await store.spending()
     today = day_of(now)
-    midnight = now // 86_400 * 86_400
-    calls = await store.calls(midnight)
+    calls = await store.calls(now // 86_400 * 86_400)
     allowed = {(row.identity, row.tool): row for row in await store.definitions()}
     return [
         Gated(

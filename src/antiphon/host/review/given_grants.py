@@ -192,8 +192,7 @@ class Grants:
         given = time.time()
         # A second grant with bounds is an additional one; a second grant without bounds is the same one.
         salt = "" if grant.terms in (review.Terms(), review.UNBOUNDED) else str(given)
-        bound = grant.scope != "always"
-        host = self._store.host if bound else None
+        host = None if grant.scope == "always" else self._store.host
         row = GrantRow(
             id=hashlib.sha256(f"{review.digest(grant)}{salt}{host}".encode()).hexdigest()[:16],
             identity=grant.identity,
@@ -239,10 +238,7 @@ class Grants:
 def find_covered(
     given: Question, scope: review.Scope, waiting: Iterable[Question], when: str | None = None
 ) -> list[Question]:
-    """Return the other waiting questions that a grant for this one covers, as long as its bounds hold.
-
-    ``when``: the condition of the grant.
-    """
+    """Return the other waiting questions that a grant on this condition covers, as long as its bounds hold."""
     item = given.item
     if scope == "once" or not isinstance(item, review.ReviewItem | review.ToolItem) or "grant" not in item.choices:
         return []

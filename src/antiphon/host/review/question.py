@@ -255,7 +255,7 @@ def check_decider(by: Decider | None, item: AnyItem, decision: AnyDecision) -> N
         if demands:
             raise NotAllowed("person")
         return
-    needed = "admin" if _outlives_call(decision) else "reviewer"
+    needed = "reviewer" if find_reach(decision) in ("once", "call") else "admin"
     if not by.has_role(needed):
         raise NotAllowed("role", role=needed)
     for names in demands.to:
@@ -267,18 +267,11 @@ def check_decider(by: Decider | None, item: AnyItem, decision: AnyDecision) -> N
         raise NotAllowed("proposal")
 
 
-def _outlives_call(decision: AnyDecision) -> bool:
-    """Return whether a decision is about more than this call: a grant that outlives it, or a block."""
+def find_reach(decision: AnyDecision) -> review.Scope | review.Reach:
+    """Return what a decision is about: ``"once"`` for the one question, ``"call"``, or what lasts longer."""
     if isinstance(decision, review.Approve):
-        return decision.scope in ("session", "always") or decision.labels is not None
-    return isinstance(decision, review.Deny) and decision.reach == "server"
-
-
-def reaches_further(decision: AnyDecision) -> bool:
-    """Return whether a decision is about more than the one question that is decided."""
-    if isinstance(decision, review.Approve):
-        return decision.scope != "once" or decision.labels is not None
-    return isinstance(decision, review.Deny) and decision.reach != "once"
+        return "always" if decision.labels is not None else decision.scope
+    return decision.reach if isinstance(decision, review.Deny) else "once"
 
 
 def check_undo(by: Decider | None, decided_by: str | None) -> None:

@@ -20,7 +20,6 @@ from typing import Any
 
 import msgspec
 
-from antiphon.errors import ConfigError
 from antiphon.host.audit import Audit
 from antiphon.host.checks.ask_limits import LimitReached
 from antiphon.host.checks.people import Decider, write_decider
@@ -49,15 +48,16 @@ class OpenQuestions:
     async def read(self, limit: int = 1000, after: str | None = None) -> list[Question]:
         """Return the open questions, oldest first. An unchanged question is the same object as before."""
         rows = await self._store.reviews(("pending",), limit, contents=False, after=after)
-        unknown = [row.id for row in rows if not self._knows(row)]
+        unknown = [row.id for row in rows if self._find_known(row) is None]
         whole = await self._whole(unknown, limit, after)
         self._known = {row.id: one for row in rows if (one := self._read_known(row, whole.get(row.id))) is not None}
         return [question for _, question in self._known.values()]
 
-    def _knows(self, row: base.ReviewRow) -> bool:
-        """Tell whether the content of a row is known: it is unchanged while its hash and its round are."""
+    def _find_known(self, row: base.ReviewRow) -> tuple[base.ReviewRow, Question] | None:
+        """Return a row with its content, if it is known: it is unchanged while its hash and its round are."""
         kept = self._known.get(row.id)
-        return kept is not None and row.hash is not None and (kept[0].hash, kept[0].group) == (row.hash, row.group)
+        is_same = kept is not None and row.hash is not None and (kept[0].hash, kept[0].group) == (row.hash, row.group)
+        return kept if is_same else None
 
     async def _whole(self, ids: Sequence[str], limit: int, after: str | None) -> dict[str, base.ReviewRow]:
         if len(ids) > _FEW:
@@ -70,11 +70,9 @@ class OpenQuestions:
     def _read_known(self, row: base.ReviewRow, whole: base.ReviewRow | None) -> tuple[base.ReviewRow, Question] | None:
         if whole is not None:
             return row, questions.question_of(whole)
-        kept = self._known.get(row.id)
-        if kept is None or not self._knows(row):
-            # It ended after the first read.
-            return None
-        return kept if kept[0] == row else (row, questions.question_of(row, kept[1].item))
+        kept = self._find_known(row)
+        # Without its content, it ended after the first read.
+        return kept if kept is None or kept[0] == row else (row, questions.question_of(row, kept[1].item))
 
 
 UNDO = 5.0
@@ -86,7 +84,6 @@ MAX_LEFT = 100
 MAX_DRAFT = 4 * 1024 * 1024
 """Most bytes of a draft: enough for the longest request a server may make, edited."""
 
-_SLOWER = 1.3
 _HISTORY: tuple[base.ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 _ENDING = 1.0
 """Seconds that a caller that stops waiting for a question waits for this to be stored."""
@@ -115,13 +112,6 @@ CHECK = 1.0
 _EACH = 50e-6
 """Seconds of rest for each question that waits, after all were compared: some twenty times as long as that takes."""
 _log = logging.getLogger("antiphon.host")
-
-
-def check_undo(seconds: float | None) -> float | None:
-    """Return the seconds in which a permission can be taken back; raise ``ConfigError`` if they are out of bounds."""
-    if seconds is not None and not 0 <= seconds <= review.MAX_UNDO:
-        raise ConfigError(f"undo is 0 to {review.MAX_UNDO:g} seconds")
-    return seconds
 
 
 class DecisionWatch:
@@ -470,7 +460,11 @@ class Queue:
             decision = questions.read_approved(question, given)
             questions.check_decider(by, question.item, decision)
             questions.check(question.item, decision)
-            await _check_call(question.item, decision)
+            if isinstance(question.item, review.ToolItem) and isinstance(decision, review.EditCall):
+                try:
+                    await check_arguments(question.item, decision.params)
+                except ValueError as error:
+                    raise Mismatch(str(error)) from None
             shown = hashes.get(id, "")
             if question.state == "pending" and shown != question.hash:
                 raise NotShown("the question has changed since it was shown: look at it again")
@@ -613,7 +607,7 @@ class Queue:
                     seen, wait = version, SOON
                     yield version
                 await news.wait(CHECK if self._store.news.are_heard else wait)
-                wait = min(slowest, wait * _SLOWER)
+                wait = min(slowest, wait * 1.3)
 
     async def _put(
         self, kind: base.ReviewKind, item: AnyItem, digests: Sequence[str], lasts: float | None, *, shared: bool = False
@@ -697,11 +691,3 @@ class Queue:
     async def _end(self, ending: Coroutine[Any, Any, None]) -> None:
         """Store that nobody waits for a question any more. A store that does not respond is not waited for."""
         await asyncio.wait([start_in(self._endings, ending)], timeout=_ENDING)
-
-
-async def _check_call(item: AnyItem, decision: AnyDecision) -> None:
-    if isinstance(item, review.ToolItem) and isinstance(decision, review.EditCall):
-        try:
-            await check_arguments(item, decision.params)
-        except ValueError as error:
-            raise Mismatch(str(error)) from None

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
+from antiphon.errors import ConfigError
 from antiphon.host.budget import Costs, find_dearest, worst_case
 from antiphon.host.checks.labels import Label
 from antiphon.host.checks.people import Demands, write_decider
@@ -327,6 +328,13 @@ def hash_of(item: ReviewItem | ToolItem | ElicitItem) -> str:
     if isinstance(still, ReviewItem) and still.costs is not None:
         still = msgspec.structs.replace(still, costs=msgspec.structs.replace(still.costs, left=None))
     return hashlib.sha256(encode_canonical([type(item).__name__, still])).hexdigest()
+
+
+def check_undo(seconds: float | None) -> float | None:
+    """Return the seconds in which a permission can be taken back; raise ``ConfigError`` if they are out of bounds."""
+    if seconds is not None and not 0 <= seconds <= MAX_UNDO:
+        raise ConfigError(f"undo is 0 to {MAX_UNDO:g} seconds")
+    return seconds
 
 
 def usual_terms(

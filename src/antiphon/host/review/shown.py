@@ -164,7 +164,6 @@ def show_item(item: AnyItem, kind: ReviewKind) -> Shown:
 
 def _show_tool(shown: Shown, item: review.ToolItem) -> Shown:
     said = item.origin.tool
-    changes = () if item.allowed is None else changes_of(item.allowed, said)
     return msgspec.structs.replace(
         shown,
         choices=item.choices,
@@ -179,7 +178,7 @@ def _show_tool(shown: Shown, item: review.ToolItem) -> Shown:
         tool_description="" if said is None else said.description or "",
         tool="" if said is None else format_json(msgspec.structs.replace(said, description=None)),
         is_redefined=item.allowed is not None,
-        changes=changes,
+        changes=() if item.allowed is None else changes_of(item.allowed, said),
     )
 
 
@@ -235,12 +234,11 @@ def _show_sampling(shown: Shown, item: review.ReviewItem) -> Shown:
     )
     if result is None:
         return shown
-    numbers = count()
     return msgspec.structs.replace(
         shown,
         digest=review.digest(result),
         raw=format_json(result),
-        answer=turn_of(result, numbers, "", item.risks),
+        answer=turn_of(result, count(), "", item.risks),
         answer_text=result.text,
     )
 
