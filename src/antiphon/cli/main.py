@@ -53,7 +53,7 @@ def _open_closed_streams() -> None:
     """Open the null device for each standard stream that was closed, or a file of ours would get its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _let_text_through() -> None:

@@ -116,8 +116,7 @@ def judge_case(case: CallCase, *, headless: bool = False) -> Judged:
 def read_cases(path: Path) -> list[CallCase]:
     """Read the cases of a file: tables ``[[cases]]`` in TOML."""
     try:
-        data = parse_toml(read_input(path).decode())
-        cases = msgspec.convert(data, dict[str, list[CallCase]])["cases"]
+        cases = msgspec.convert(parse_toml(read_input(path).decode()), dict[str, list[CallCase]])["cases"]
         if not cases or any(case.expect is None for case in cases):
             raise ValueError("there are none, or one lacks expect")
         return cases

@@ -128,7 +128,7 @@ def read_anchors(file: Path, *, make: bool = False) -> list[Head]:
     for number, line in enumerate(lines, 1):
         try:
             head = read_head(msgspec.json.decode(line, type=Anchor).head)
-        except (msgspec.MsgspecError, ConfigError):
+        except (msgspec.MsgspecError, RecursionError, ConfigError):
             raise ConfigError(f"{file}, line {number}: not an anchor, as antiphon audit anchor writes it") from None
         if head is not None:
             heads.append(head)

@@ -239,8 +239,8 @@ async def edit(id: Id, *, yes: bool = False, model: Model = None, told: decide.D
         item = question.item
         if not isinstance(item, ReviewItem) or "edit" not in item.choices:
             raise Failed(f"{question.id}: only a request that a model will answer can be edited")
-        if yes:
-            decide.check_named(question, [id])
+        if yes and not queue_list.is_named_as_listed(question, [id]):
+            raise ConfigError(decide.REMEDY.format(id=question.id))
         decision = await decide.edit_request(question, item, yes=yes, model=model)
         await decide.decide_questions(store, [question], [decision], "approved as edited", told)
 

@@ -193,12 +193,6 @@ async def agree_in_person(questions: Sequence[Question], ids: Sequence[str], ver
             await _agree_to_action(question, verb)
 
 
-def check_named(question: Question, ids: Sequence[str]) -> None:
-    """Check that a question was named together with the hash of its content, since nobody will be asked."""
-    if not queue_list.is_named_as_listed(question, ids):
-        raise ConfigError(_REMEDY.format(id=question.id))
-
-
 async def _agree_to_action(question: Question, verb: str) -> None:
     with _open_conversation(question) as console:
         keys = {"a": verb, "c": ENGLISH("edit.back")}
@@ -230,7 +224,7 @@ def _draw_rows(question: Question, layout: Layout) -> Iterator[str]:
     return queue_list.draw_question(question, layout, time.time())
 
 
-_REMEDY = (
+REMEDY = (
     "{id}: what passes is what was seen: antiphon review show {id} prints it together with its ID:HASH; give that "
     "instead of the id"
 )
@@ -240,7 +234,7 @@ _REMEDY = (
 def _open_conversation(question: Question) -> Generator[Console]:
     terminal = find_terminal() if sys.stdin.isatty() else None
     if terminal is None:
-        raise ConfigError(_REMEDY.format(id=question.id))
+        raise ConfigError(REMEDY.format(id=question.id))
     with closing(open_terminal(terminal)) as tty:
         yield Console(tty, color=None, pause=0.0)
 

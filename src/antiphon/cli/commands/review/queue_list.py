@@ -104,12 +104,6 @@ def describe_origin(question: Question) -> str:
     return f"{mask_text(origin.target)}: {call.method} {call.name or ''} {arguments}".rstrip() + turn + task
 
 
-def summarize_content(question: Question) -> str:
-    """Return the beginning of the request, or of the answer under review, as one line."""
-    line = quote_content(question)
-    return line if len(line) <= _GIST else line[: _GIST - 1] + "…"
-
-
 def quote_content(question: Question) -> str:
     """Return the request, or the answer under review, completely and as one line."""
     item = question.item
@@ -249,13 +243,11 @@ def explain_lateness(question: Question) -> str:
     if question.state in ("decided", "done"):
         became = "" if question.outcome is None else f". {summary.outcome_text(question.outcome, ENGLISH)}"
         return f"{question.id}: already decided by {question.by or 'somebody'}{became}"
-    if question.outcome is not None and question.outcome.became == "blocked":
-        return f"{question.id}: was withdrawn, its server is blocked"
-    if question.outcome is not None and question.outcome.became == "taken":
-        return f"{question.id}: was withdrawn, the same call was decided in another question"
-    if question.state == "withdrawn":
-        return f"{question.id}: was withdrawn, nobody waits for an answer any more"
-    return f"{question.id}: has expired, which is a refusal"
+    if question.state in ("pending", "expired"):
+        return f"{question.id}: has expired, which is a refusal"
+    why = {"blocked": "its server is blocked", "taken": "the same call was decided in another question"}
+    became = "" if question.outcome is None else question.outcome.became
+    return f"{question.id}: was withdrawn, {why.get(became, 'nobody waits for an answer any more')}"
 
 
 def format_listed_id(question: Question) -> str:
@@ -363,7 +355,8 @@ def _summarize_question(question: Question, now: float) -> dict[str, Any]:
     summary["left"] = time_left(question, now)
     if item is not None:
         summary |= {name: getattr(item.origin, name) for name in ("target", "call", "round", "task")}
-        summary["gist"] = summarize_content(question)
+        gist = quote_content(question)
+        summary["gist"] = gist if len(gist) <= _GIST else f"{gist[: _GIST - 1]}…"
         summary["warnings"] = [risk.text for risk in item.risks if risk.level == "warning"]
     if isinstance(item, ReviewItem):
         summary |= {"provider": item.provider, "model": item.model, "choices": sorted(item.choices)}
