@@ -352,8 +352,7 @@ class KeptOffer:
     def load(self) -> UpstreamOffer | None:
         """Return the last offer of the server; ``None`` if none is kept, or it cannot be used."""
         try:
-            data = _read_file(self.path)
-            kept = decode_wire(data, _File)
+            kept = decode_wire(_read_file(self.path), _File)
             if not 0 <= time.time() - kept.saved <= KEPT_FOR:
                 raise ValueError(f"older than {KEPT_FOR / 86_400:.0f} days")
         except FileNotFoundError:

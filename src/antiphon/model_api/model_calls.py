@@ -54,7 +54,8 @@ class ModelCall:
         self.task: asyncio.Task[list[DialectAnswer] | Failure] = asyncio.create_task(
             self._run(work), name="antiphon-model-api"
         )
-        self.task.add_done_callback(lambda _: self._report_end(ended))
+        self.task.add_done_callback(lambda _: self._tell())
+        self.task.add_done_callback(lambda _: ended(self))
 
     def add(self, piece: str) -> None:
         """Add text to the answer."""
@@ -86,10 +87,6 @@ class ModelCall:
             return await work(self)
         except Exception as error:
             return failure_of(error)
-
-    def _report_end(self, ended: Callable[[ModelCall], None]) -> None:
-        self._tell()
-        ended(self)
 
     def _tell(self) -> None:
         news, self._news = self._news, asyncio.Event()

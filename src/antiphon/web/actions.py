@@ -63,18 +63,16 @@ def _reporting(act: Act) -> Act:
             state = "expired" if question.state == "pending" else question.state
             return site.problem(request, 409, "problem.late", state=site.texts(request)(f"state.{state}"))
         except Mismatch as mismatch:
-            return _report_mismatch(site, request, mismatch)
+            return (
+                site.problem(request, 403, f"barred.{mismatch.key}", **mismatch.values)
+                if isinstance(mismatch, NotAllowed)
+                else site.problem(request, 409, "problem.mismatch", detail=str(mismatch))
+            )
         except decisions.InvalidInput as refused:
             words = refused.values_in(site.texts(request))
             return site.problem(request, 422, refused.key, detail=refused.detail, **words)
 
     return carry_out
-
-
-def _report_mismatch(site: Site, request: Request, mismatch: Mismatch) -> Response:
-    if isinstance(mismatch, NotAllowed):
-        return site.problem(request, 403, f"barred.{mismatch.key}", **mismatch.values)
-    return site.problem(request, 409, "problem.mismatch", detail=str(mismatch))
 
 
 @_reporting

@@ -44,18 +44,14 @@ class GrowingAnswers:
     def __init__(self, site: Site, request: Request) -> None:
         self._site = site
         self._request = request
-        self._told: list[Partial] = []
-
-    def next_look(self, otherwise: float) -> float:
-        """Return the seconds until the next read: few while any of them grows."""
-        return LOOK if self._told else otherwise
+        self.told: list[Partial] = []
 
     async def news(self) -> str:
         """Read, and return an event for the page's script; empty if nothing has changed."""
         partials = await partials_in(self._site.store)
-        if partials == self._told:
+        if partials == self.told:
             return ""
-        self._told = partials
+        self.told = partials
         html = self._site.part(self._request, "parts/partials.html", partials=partials)
         return f"event: partials\ndata: {msgspec.json.encode({'html': html}).decode()}\n\n"
 
@@ -287,7 +283,7 @@ async def _send_events(site: Site, request: Request) -> AsyncIterator[str]:
         yield "retry: 1000\n\n"
         while not closing.done():
             await site.watching.look()
-            pause = growing.next_look(_HEARTBEAT)
+            pause = LOOK if growing.told else _HEARTBEAT
             await asyncio.wait((change, spending, closing), timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             session = session_of(request)
             if session is None or site.access.session(session.secret) is None:

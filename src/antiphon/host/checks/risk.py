@@ -121,8 +121,7 @@ def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
     said = (
         [] if origin.tool is None else [leaf._replace(place=f"tool.{leaf.place}") for leaf in list_leaves(origin.tool)]
     )
-    seen = [*found, *said]
-    risks = [*_assess_size(found), *_assess_texts(seen), *_assess_secrets(params)]
+    risks = [*_assess_size(found), *_assess_texts([*found, *said]), *_assess_secrets(params)]
     risks += [*_assess_tool(origin), *_assess_version(origin), *_assess_instructions(said)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
@@ -390,8 +389,8 @@ async def mask_in_side_process(asked: Asked) -> Asked | None:
     """Return a request or an answer with all secrets masked, or ``None`` if it has none; may raise ``TooCostly``."""
     if len(encode_value(asked)) <= MAX_HERE:
         return mask_content(asked) if secrets_of(asked) else None
-    job = mask_request if isinstance(asked, CreateMessageRequestParams) else mask_result
-    answer = await _run_aside(job, asked)
+    pair = (asked, None) if isinstance(asked, CreateMessageRequestParams) else (None, asked)
+    answer = await run_aside(mask_message, encode_value(pair), seconds=MAX_SECONDS)
     return msgspec.json.decode(answer, type=type(asked)) if answer else None
 
 
@@ -413,23 +412,16 @@ def assess_document(payload: bytes) -> bytes:
     return encode_value(_assess_case(msgspec.json.decode(payload, type=_Case)))
 
 
-def mask_request(payload: bytes) -> bytes:
-    """Mask the secrets of a request, in a side process; returns nothing if there are none."""
-    return _mask_message(msgspec.json.decode(payload, type=CreateMessageRequestParams))
-
-
-def mask_result(payload: bytes) -> bytes:
-    """Mask the secrets of an answer, in a side process; returns nothing if there are none."""
-    return _mask_message(msgspec.json.decode(payload, type=CreateMessageResult))
+def mask_message(payload: bytes) -> bytes:
+    """Mask the secrets of a request or an answer, in a side process; returns nothing if there are none."""
+    pair = msgspec.json.decode(payload, type=tuple[CreateMessageRequestParams | None, CreateMessageResult | None])
+    asked = next(each for each in pair if each is not None)
+    return make_masked_json(asked).encode() if secrets_of(asked) else b""
 
 
 def mask_document(payload: bytes) -> bytes:
     """Mask the secrets of any message, in a side process."""
     return make_masked_json(msgspec.Raw(payload)).encode()
-
-
-def _mask_message(asked: CreateMessageRequestParams | CreateMessageResult) -> bytes:
-    return make_masked_json(asked).encode() if secrets_of(asked) else b""
 
 
 def _assess_case(case: _Case) -> tuple[Risk, ...]:

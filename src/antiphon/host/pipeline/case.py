@@ -207,12 +207,9 @@ class Released:
 async def _record_handover(
     audit: Audit, store: Store, origin: Origin, answer: _HandoverAnswer, why: str | None
 ) -> None:
-    if why is None:
-        record = audit.draft(origin, answer.method, "answered", "handed-over")
-        outcome = Outcome(became="handed-over")
-    else:
-        record = audit.draft(origin, answer.method, "withdrawn", f"late:{why}")
-        outcome = Outcome(became="late", why=why)
+    outcome = Outcome(became="handed-over") if why is None else Outcome(became="late", why=why)
+    step, said = ("answered", "handed-over") if why is None else ("withdrawn", f"late:{why}")
+    record = audit.draft(origin, answer.method, step, said)
     await store.commit(Change(ended=make_end(answer.reviews, outcome), records=(audit.keep(record),)))
 
 

@@ -179,8 +179,7 @@ def _bound_usage(usage: Usage | None) -> Usage | None:
     if usage is None or min(usage.input_tokens, usage.output_tokens) < 0:
         return None
     # More than any model takes, and less than a store can count.
-    read, written = (min(n, 2**32) for n in (usage.input_tokens, usage.output_tokens))
-    return Usage(input_tokens=read, output_tokens=written)
+    return Usage(input_tokens=min(usage.input_tokens, 2**32), output_tokens=min(usage.output_tokens, 2**32))
 
 
 @lru_cache(64)

@@ -142,12 +142,9 @@ def _sum_up_usage(answers: Sequence[DialectAnswer]) -> dict[str, int]:
 
 
 def _write_message(answer: DialectAnswer) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": answer.text or None, "refusal": None, "annotations": []}
-    if answer.uses:
-        message["tool_calls"] = [_tool_call(use) for use in answer.uses]
-    else:
-        message["content"] = answer.text
-    return message
+    text = answer.text or (None if answer.uses else "")
+    uses = {"tool_calls": [_tool_call(use) for use in answer.uses]} if answer.uses else {}
+    return {"role": "assistant", "content": text, "refusal": None, "annotations": [], **uses}
 
 
 def _tool_call(use: ToolUseContent) -> dict[str, Any]:
