@@ -78,3 +78,13 @@ async def test_without_a_hash_nothing_is_taken_for_known(place: Place):
         [after] = await reading.read()
         assert before == after
         assert before.item is not after.item
+
+
+async def test_a_question_that_cannot_be_read_hides_no_other(place: Place):
+    """A newer release that shares the store may have written it; it is there, without its content."""
+    async with place.open() as store:
+        await put(store, 1, item='{"from": "a newer release"}')
+        await put(store, 2)
+        unread, read = await OpenQuestions(store).read()
+        assert (unread.id, unread.state, unread.item) == ("r01", "pending", None)
+        assert read.item.params == request("Ask 2")

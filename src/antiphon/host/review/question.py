@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
@@ -103,7 +103,9 @@ def decision_of(row: ReviewRow) -> AnyDecision:
 def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
     """Read a question from its row."""
     if row.item is not None and item is None:
-        item = decode_wire(row.item.encode(), _ITEMS.get(row.kind, review.ReviewItem))
+        # A newer release may have stored what this one cannot read. Other questions are shown all the same.
+        with suppress(msgspec.DecodeError):
+            item = decode_wire(row.item.encode(), _ITEMS.get(row.kind, review.ReviewItem))
     return Question(
         id=row.id,
         kind=row.kind,
