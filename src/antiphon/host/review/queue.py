@@ -338,7 +338,7 @@ class Queue:
         asked.left = call if row.created < now else None
         try:
             return await self._decision(row, leaves_at)
-        except questions.CallTaken:
+        except (questions.CallTaken, review.Blocked):
             raise
         except questions.CallLeft:
             await self._leave(row, call)
