@@ -6,8 +6,8 @@ Source: the extension ``io.modelcontextprotocol/skills`` (SEP-2640), Integrity a
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
 from urllib.parse import quote, unquote
 
 from antiphon.errors import SkillInvalid, TooCostly
@@ -30,7 +30,7 @@ class RemoteSkill:
 
     def __init__(self, entry: skills.Skill, fetch: Callable[[str], Awaitable[ReadResourceResult]]) -> None:
         self.entry = entry
-        """Its entry, as the server sent it."""
+        """Its entry, as the server sent it. ``allowed-tools`` in its front matter allows nothing by itself."""
         self.problem = skills.find_entry_problem(entry)
         """Why it cannot be loaded, as far as its entry says; ``None`` if it can be."""
         self._fetch = fetch
@@ -53,11 +53,6 @@ class RemoteSkill:
     def description(self) -> str:
         """What it is for."""
         return str(self.entry.frontmatter.get("description", ""))
-
-    @property
-    def front_matter(self) -> Mapping[str, Any]:
-        """All that its author wrote at the head of ``SKILL.md``. ``allowed-tools`` allows nothing by itself."""
-        return self.entry.frontmatter
 
     @property
     def files(self) -> Sequence[skills.SkillResource] | Literal["dynamic"]:
@@ -86,7 +81,8 @@ class RemoteSkill:
                 data = result.contents[0].bytes
             except ValueError:
                 raise SkillInvalid(f"{uri} is neither text nor base64") from None
-            await self.verify(uri, data)
+            if (problem := await self._find_problem(uri, data)) is not None:
+                raise SkillInvalid(f"{uri} is not as the skill's entry says: {problem}")
             self._read[uri] = data
         return self._read[uri]
 
@@ -104,36 +100,24 @@ class RemoteSkill:
         except UnicodeDecodeError:
             raise SkillInvalid(f"{path} of the skill {self.uri} is not UTF-8") from None
 
-    async def verify(self, uri: str, data: bytes) -> None:
-        """Verify bytes that were read from the server.
-
-        Args:
-            uri: URI of the file.
-            data: its bytes.
-
-        Raises:
-            SkillInvalid: they are not as the entry says.
-        """
-        problem = None
+    async def _find_problem(self, uri: str, data: bytes) -> str | None:
+        """Return how the bytes of a file differ from what the entry says; ``None`` if they do not."""
         if self.files == "dynamic":
             if sum(map(len, self._read.values())) + len(data) > skills.MAX_BYTES:
-                problem = f"the skill has more than {skills.MAX_BYTES:,} bytes"
+                return f"the skill has more than {skills.MAX_BYTES:,} bytes"
         else:
-            file = next((file for file in self.files if file.uri == uri), None)
-            if file is None:
-                problem = "its entry does not name this file"
-            elif len(data) != file.size:
-                problem = f"it has {len(data):,} bytes, and not {file.size:,}"
-            elif skills.compute_file_digest(data) != file.digest:
-                problem = "its SHA-256 digest is not that of its entry"
-        if problem is None and uri == self.uri:
+            file = next(file for file in self.files if file.uri == uri)
+            if len(data) != file.size:
+                return f"it has {len(data):,} bytes, and not {file.size:,}"
+            if skills.compute_file_digest(data) != file.digest:
+                return "its SHA-256 digest is not that of its entry"
+        if uri == self.uri:
             try:
                 is_same = is_same_json(await read_untrusted_front_matter(data), self.entry.frontmatter)
-                problem = None if is_same else "its front matter is not that of the entry"
+                return None if is_same else "its front matter is not that of the entry"
             except (ValueError, TooCostly) as error:
-                problem = str(error)
-        if problem is not None:
-            raise SkillInvalid(f"{uri} is not as the skill's entry says: {problem}")
+                return str(error)
+        return None
 
     def _find_uri(self, path: str) -> str:
         root = skills.find_skill_root(self.uri)
