@@ -108,7 +108,7 @@ class Mount:
             here.prompts.include_in(there.prompts, server=here.name, rename=self.name_of, make=self._prompt),
             here.resources.include_in(there.resources, server=here.name, rename=str, make=self._readable),
             here.templates.include_in(there.templates, server=here.name, rename=str, make=self._readable),
-            here.served_skills.include_in(there.served_skills, server=here.name, rename=str, make=self._readable),
+            here.served_skills.include_in(there.served_skills, server=here.name, rename=str, make=self._skill),
         ]
 
         def include() -> None:
@@ -141,6 +141,9 @@ class Mount:
 
     def _readable(self, item: Any, uri: str) -> Any:
         return item.mounted(Via(self, uri))
+
+    def _skill(self, skill: Any, uri: str) -> Any:
+        return replace(skill, via=Via(self, uri))
 
 
 class Mounts:

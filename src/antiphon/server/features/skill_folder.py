@@ -12,10 +12,10 @@ from contextlib import suppress
 from mimetypes import MimeTypes
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from urllib.parse import quote, unquote
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from antiphon.errors import ConfigError
 from antiphon.machine.files import open_file
@@ -23,16 +23,9 @@ from antiphon.machine.front_matter import read_front_matter
 from antiphon.server.features.checked_options import checked_scopes
 from antiphon.server.features.registry import Via
 from antiphon.server.features.resources import BINARY, TEXT, ServedResource
+from antiphon.wire import skills as wire
 from antiphon.wire.resources import Resource
-from antiphon.wire.skills import (
-    DIRECTORY,
-    MAX_BYTES,
-    SKILL_FILE,
-    Skill,
-    SkillResource,
-    compute_file_digest,
-    find_entry_problem,
-)
+from antiphon.wire.skills import SKILL_FILE
 
 MAX_TOTAL = 64 * 1024 * 1024
 """Most bytes of all files of one folder, since all of them stay in memory."""
@@ -50,7 +43,7 @@ for _ending, _type in {".md": "text/markdown", ".yaml": "application/yaml", ".ym
 class ServedSkill(Struct, eq=False):
     """A skill that a server offers. Make some with ``read_skills``."""
 
-    definition: Skill
+    definition: wire.Skill
     """The entry as it is listed."""
     files: Sequence[Resource]
     """Its files as resources."""
@@ -61,14 +54,6 @@ class ServedSkill(Struct, eq=False):
     requires: ClassVar[str | None] = None
     visible: ClassVar = None
     is_listed: ClassVar = True
-
-    def mounted(self, via: Via) -> Self:
-        """Return a copy of this for a server that mounts its own server.
-
-        Args:
-            via: the mount.
-        """
-        return structs.replace(self, via=via)
 
 
 def read_skills(
@@ -90,7 +75,7 @@ def read_skills(
     start = [*filter(None, prefix.split("/")), *([root.name] if root in homes else [])]
     allowed, left = checked_scopes(scopes, place) if scopes != () else (), MAX_TOTAL
     files: dict[Path, ServedResource] = {}
-    entries: dict[Path, SkillResource] = {}
+    entries: dict[Path, wire.SkillResource] = {}
     fronts: dict[Path, dict[str, Any]] = {}
     for path in found:
         if homes.isdisjoint(path.parents):
@@ -106,16 +91,16 @@ def read_skills(
         uri = f"skill://{'/'.join(parts)}"
         front = fronts[path] = _read_front(path, data) if path.name == SKILL_FILE else {}
         files[path] = _make_resource(uri, data, front.get("name", path.name), front.get("description"), allowed)
-        entries[path] = SkillResource(uri=uri, digest=compute_file_digest(data), size=len(data))
+        entries[path] = wire.SkillResource(uri=uri, digest=wire.compute_file_digest(data), size=len(data))
     skills: list[ServedSkill] = []
     for home in sorted(homes):
         own = [path for path in files if home in path.parents]
-        skill = Skill(
+        skill = wire.Skill(
             uri=entries[home / SKILL_FILE].uri,
             frontmatter=fronts[home / SKILL_FILE],
             resources=[entries[path] for path in own],
         )
-        if (problem := find_entry_problem(skill)) is not None:
+        if (problem := wire.find_entry_problem(skill)) is not None:
             raise ConfigError(f"{home}: this skill cannot be served: {problem}")
         skills.append(ServedSkill(skill, [files[path].definition for path in own], allowed))
     return skills, list(files.values())
@@ -132,7 +117,7 @@ def list_directory(uri: str, skills: Iterable[ServedSkill]) -> tuple[dict[str, R
             if file.uri.startswith(start):
                 name, slash, _ = file.uri.removeprefix(start).partition("/")
                 child = start + name
-                found[child] = Resource(uri=child, name=unquote(name), mime_type=DIRECTORY) if slash else file
+                found[child] = Resource(uri=child, name=unquote(name), mime_type=wire.DIRECTORY) if slash else file
         if len(found) > before:
             owners.append(skill)
     return found, owners
@@ -161,12 +146,12 @@ def _read_file(path: Path, root: Path) -> bytes:
         if not real.is_relative_to(root):
             raise ConfigError(f"{path}: a link out of the folder of skills is not followed")
         with open_file(real, follow=False) as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(wire.MAX_BYTES + 1)
     except (OSError, RuntimeError) as error:
         # ``resolve`` raises RuntimeError for a link to itself, in Python 3.11.
         raise ConfigError(f"{path}: cannot be read as a file of a skill: {error}") from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"{path}: has more than {MAX_BYTES:,} bytes, the most of a skill")
+    if len(data) > wire.MAX_BYTES:
+        raise ConfigError(f"{path}: has more than {wire.MAX_BYTES:,} bytes, the most of a skill")
     return data
 
 
