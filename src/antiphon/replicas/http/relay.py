@@ -28,7 +28,7 @@ from antiphon.protocol.http.rules import Gate
 from antiphon.protocol.http.sse import encode_event
 from antiphon.replicas.engines.base import LEASE
 from antiphon.replicas.http.records import ReplicaCommons
-from antiphon.transports.http.server.asgi import Http, Message, send_empty, send_json, send_unavailable
+from antiphon.transports.http.server.asgi import Http, Message, send_json, send_response, send_unavailable
 from antiphon.wire.envelope import decode_envelope, error_frame, to_wire
 
 log = logging.getLogger(__name__)
@@ -481,7 +481,7 @@ async def give_up(http: Http, cut: Cut, body: bytes | None) -> None:
     frame = b"" if id is None else error_frame(id, to_wire(make_stopped_error()), null_id=False)
     kind = cut.kind
     if not kind:
-        await (send_json(http, 200, frame) if frame else send_empty(http, 503, ((b"retry-after", b"1"),)))
+        await (send_json(http, 200, frame) if frame else send_response(http, 503, ((b"retry-after", b"1"),)))
         return
     is_stream = kind.startswith(b"text/event-stream")
     try:

@@ -145,7 +145,7 @@ class SseApp:
             session.keep_for(http.caller)
             body = Vouched.by(body, http.caller)
         await session.take(body)
-        await asgi.send_empty(http, 202)
+        await asgi.send_response(http, 202)
 
 
 async def _watch_client(receive: asgi.Receive, session: _Session) -> None:

@@ -72,7 +72,7 @@ class WebSocketApp:
         if document is not None and not self._guard.check(http.headers):
             await entrance.send_document(http, document)
         else:
-            await asgi.send_empty(http, 426, ((b"upgrade", b"websocket"), (b"connection", b"upgrade")))
+            await asgi.send_response(http, 426, ((b"upgrade", b"websocket"), (b"connection", b"upgrade")))
 
     async def close(self, *, drain: float = 0.0) -> None:
         """Accept no more sockets, and close those that are open at once: none would close by itself."""

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.http.rules import HttpRefusal
-from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty, send_refusal, send_unavailable
+from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_refusal, send_response, send_unavailable
 from tests.transports.http.server.driver import Response, scope_of
 
 
@@ -42,7 +42,7 @@ async def test_unavailable_says_when_to_come_back():
 async def test_an_empty_response_says_so():
     """So that the connection can be used again."""
     response = Response()
-    await send_empty(Http(scope_of("POST", {}), response.take, response.take), 202)
+    await send_response(Http(scope_of("POST", {}), response.take, response.take), 202)
     assert (response.status, response.headers, response.body) == (202, {"content-length": "0"}, b"")
 
 
@@ -51,7 +51,7 @@ async def test_headers_that_were_added_are_in_the_response():
     response = Response()
     http = Http(scope_of("POST", {}), response.take, response.take)
     http.extra += ((b"vary", b"Origin"),)
-    await send_empty(http, 202)
+    await send_response(http, 202)
     assert response.headers == {"content-length": "0", "vary": "Origin"}
 
 

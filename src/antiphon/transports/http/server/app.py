@@ -185,7 +185,7 @@ class HttpApp:
         """Check the path, the token and the method; refuse what may not proceed, and tell whether it may."""
         if self.settings.health and http.path in (_HEALTH, _READY):
             # Before the guard: whoever probes a container knows it by its address alone. Nothing is told but a status.
-            await asgi.send_empty(http, self._health(http))
+            await asgi.send_response(http, self._health(http))
             return False
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
         document = None if refusal is not None or self.gate is None else entrance.document_at(self.gate, http)
@@ -248,7 +248,7 @@ class HttpApp:
             # First, so that nobody restores it from its record.
             await self.homes.ended(session)
             await self.sessions.remove(session)
-            await asgi.send_empty(http, 204)
+            await asgi.send_response(http, 204)
         else:
             await session.serve_stream(http, http.headers.get(rules.LAST_EVENT_ID))
             self.sessions.touch(session)
@@ -308,7 +308,7 @@ class HttpApp:
                 session.serve(http, envelope) if is_free else asgi.send_refusal(http, _ID_IN_USE, rules.id_of(envelope))
             )
         wait = session.take(envelope)
-        return asgi.send_empty(http, 202) if wait is None else self._accept_after(http, wait)
+        return asgi.send_response(http, 202) if wait is None else self._accept_after(http, wait)
 
     async def _refer(self, http: asgi.Http, body: bytes) -> None:
         """Have another process serve a request that comes while this one leaves; refuse it if none can."""
@@ -323,7 +323,7 @@ class HttpApp:
 
     async def _accept_after(self, http: asgi.Http, wait: Awaitable[None]) -> None:
         await wait
-        await asgi.send_empty(http, 202)
+        await asgi.send_response(http, 202)
 
     def _session(self, http: asgi.Http) -> LegacySession | None:
         """Return the session that a request names, if it is the sender's."""

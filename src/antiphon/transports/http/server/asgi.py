@@ -129,11 +129,11 @@ async def send_json(http: Http, status: int, body: bytes, extra: tuple[HeaderPai
     await http.raw_send({"type": "http.response.body", "body": body})
 
 
-async def send_empty(http: Http, status: int, extra: tuple[HeaderPair, ...] = ()) -> None:
-    """Send a complete response without a body."""
-    headers = [*extra, (b"content-length", b"0")]
+async def send_response(http: Http, status: int, extra: tuple[HeaderPair, ...] = (), body: bytes = b"") -> None:
+    """Send a complete response, by default without a body; ``HEAD`` gets only the length of the body."""
+    headers = [*extra, (b"content-length", b"%d" % len(body))]
     await http.send({"type": "http.response.start", "status": status, "headers": headers})
-    await http.send({"type": "http.response.body", "body": b""})
+    await http.send({"type": "http.response.body", "body": b"" if http.method == "HEAD" else body})
 
 
 async def send_refusal(http: Http, refusal: HttpRefusal, id: RequestId | None = None, *extra: HeaderPair) -> None:

@@ -23,7 +23,7 @@ from antiphon.errors import ConfigError, InsufficientScope, InvalidRequest, Temp
 from antiphon.machine.loopback import LOOPBACK
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Admitted, Denied, Gate, HeaderPair, Headers, HttpRefusal
-from antiphon.transports.http.server.asgi import Http, send_empty, send_json, send_refusal
+from antiphon.transports.http.server.asgi import Http, send_json, send_refusal, send_response
 
 CheckToken = Callable[[str], Awaitable[str | Caller | None] | str | Caller | None]
 """Returns whom a bearer token stands for: the name of a principal, or a ``Caller``, which also has scopes and claims.
@@ -293,4 +293,4 @@ async def send_preflight(http: Http, methods: bytes) -> None:
     headers: list[HeaderPair] = [(b"access-control-allow-methods", methods), _MAX_AGE]
     if allowed:
         headers.append((b"access-control-allow-headers", allowed))
-    await send_empty(http, 204, tuple(headers))
+    await send_response(http, 204, tuple(headers))

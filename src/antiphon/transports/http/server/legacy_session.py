@@ -22,7 +22,7 @@ from antiphon.errors import ClusterUnavailable, ConnectionClosed, InvalidRequest
 from antiphon.protocol import call_record
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import HttpRefusal, is_priming, takes_batches
-from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty, send_refusal, send_unavailable
+from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_refusal, send_response, send_unavailable
 from antiphon.transports.http.server.entrance import EndpointSettings, schedule_expiry
 from antiphon.transports.http.server.event_store import EventCursor, EventStore
 from antiphon.transports.http.server.post_exchange import Connect, Exchange
@@ -195,7 +195,7 @@ class LegacySession:
     async def serve(self, http: Http, envelope: Envelope) -> None:
         """Serve a request, and respond."""
         if self._cancelled.meet(envelope.id):
-            await send_empty(http, 202)
+            await send_response(http, 202)
             return
         exchange = self.begin(http, envelope)
         try:
@@ -571,6 +571,6 @@ async def serve_batch(
             await exchange.respond()
         else:
             await serving
-            await send_empty(http, 202)
+            await send_response(http, 202)
     finally:
         await session.finish(exchange)

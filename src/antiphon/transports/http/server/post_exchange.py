@@ -20,7 +20,7 @@ from msgspec import UNSET, Struct
 from antiphon.channel import Channel, Frame, Oversized, Peer
 from antiphon.errors import ConnectionClosed
 from antiphon.protocol.http.rules import HeaderPair, status_of
-from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty, send_json
+from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_json, send_response
 from antiphon.transports.http.server.entrance import EndpointSettings, make_challenge, schedule_expiry
 from antiphon.transports.http.server.sse_response import Carrier, ResponseStream
 from antiphon.wire.common import RequestParams
@@ -149,7 +149,7 @@ class Exchange(Struct, eq=False):
             await send_json(self._http, self._status_of(self.reply.code), self.reply.data, extra)
         else:
             # There is no reply, but every POST needs a response.
-            await send_empty(self._http, self._status or 202)
+            await send_response(self._http, self._status or 202)
 
     def let_go(self) -> None:
         """Release what was started for the request. Must be called however it ended."""
@@ -313,7 +313,7 @@ class Stateless:
             if (wait := line.peer.tell(envelope)) is not None:
                 await wait
             await self._keep(line)
-            await send_empty(http, 202)
+            await send_response(http, 202)
             return
         peer, caller = line.peer, http.caller
         kind = _SingleExchange if revision is None else _LegacySingleExchange

@@ -149,10 +149,8 @@ async def _send_answer(http: asgi.Http, route: _Route) -> None:
     if callable(value):
         await cast("Any", value)(http.scope, http.receive, http.send)
         return
-    headers = [(b"content-type", kind.encode()), (b"content-length", b"%d" % len(content))]
-    headers.append((b"x-content-type-options", b"nosniff"))
-    await http.send({"type": "http.response.start", "status": status, "headers": headers})
-    await http.send({"type": "http.response.body", "body": b"" if http.method == "HEAD" else content})
+    headers = ((b"content-type", kind.encode()), (b"x-content-type-options", b"nosniff"))
+    await asgi.send_response(http, status, headers, content)
 
 
 def _count_arguments(function: object) -> int | None:
