@@ -345,7 +345,7 @@ def names_of(config: Config) -> Mapping[str, str]:
 EVERY = 1.0
 """Seconds between two looks at the files, a few microseconds each."""
 
-_Look = tuple[tuple[int, int, int] | None, ...]
+_Look = dict[Path, tuple[int, int, int] | None]
 """Time of change, size and inode of each file; ``None`` for a missing one."""
 
 
@@ -366,7 +366,7 @@ class WatchedServers:
         self._files = list(files)
         self._only = only
         self._choices = [frozenset(names) for names in (only, chosen) if names]
-        self._watched = _Files(lambda: (*(self._files or config_paths()), Trust().place))
+        self._watched = FileWatch(lambda: (*(self._files or config_paths()), Trust().place))
         """Includes the record of trusted files, since trust may be given or withdrawn while the program runs."""
         self.settings: WatchedSettings | None = None
         """The settings of the gateway, which are watched as well, because a profile may choose other servers."""
@@ -391,7 +391,7 @@ class WatchedServers:
             has_new_settings = self.settings is not None and self.settings.look()
             if self.settings is not None:
                 self._choices = [frozenset(names) for names in (self._only, self.settings.chosen) if names]
-            if not self._watched.have_changed() and not has_new_settings:
+            if not self._watched.find_changes(self._watched.look()) and not has_new_settings:
                 continue
             try:
                 found = self._read_again()
@@ -459,7 +459,7 @@ class WatchedSettings:
         profile: str | None,
         take_up: Callable[[GatewaySettings, Profile], object],
     ) -> None:
-        self._watched = _Files(lambda: files)
+        self._watched = FileWatch(lambda: files)
         self._read = read
         self._profile = profile
         self._take_up = take_up
@@ -476,7 +476,7 @@ class WatchedSettings:
 
         Returns whether anything has changed.
         """
-        if not self._watched.have_changed():
+        if not self._watched.find_changes(self._watched.look()):
             return False
         before = self._config
         try:
@@ -513,29 +513,31 @@ def _of_the_start(config: Config) -> Config:
     return structs.replace(config, gateway=kept, files=())
 
 
-class _Files:
-    """Some files, and whether any of them has changed.
+class FileWatch:
+    """Some files, and which of them have changed.
 
     ``paths``: returns the paths of the files, whether they exist or not.
     """
 
     def __init__(self, paths: Callable[[], Iterable[Path]]) -> None:
         self._paths = paths
-        self._seen = self._before = self._look()
+        self.seen = self._before = self.look()
 
-    def have_changed(self) -> bool:
-        """Return whether the files have changed since this method last returned true.
+    def find_changes(self, now: _Look) -> set[Path]:
+        """Return the files that have changed since this method last returned some. ``now``: what ``look`` returned.
 
-        A change counts only if two calls in a row see the same, because a file may still be being written.
+        A change counts only if two looks in a row see the same, because a file may still be being written.
         """
-        before, self._before = self._before, self._look()
-        if self._before != before or before == self._seen:
-            return False
-        self._seen = before
-        return True
+        before, self._before = self._before, now
+        if now != before or before == self.seen:
+            return set()
+        changed = {path for path, _ in now.items() ^ self.seen.items()}
+        self.seen = now
+        return changed
 
-    def _look(self) -> _Look:
-        return tuple(_read_state(path) for path in self._paths())
+    def look(self) -> _Look:
+        """Return the state of each file."""
+        return {path: _read_state(path) for path in self._paths()}
 
 
 def _read_state(path: Path) -> tuple[int, int, int] | None:

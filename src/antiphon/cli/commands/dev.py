@@ -15,11 +15,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache, partial
 from pathlib import Path
 
+import click
+
 from antiphon.cli.commands.serve import File, find_line, find_server, load_file, split_name
+from antiphon.cli.config_files import FileWatch
 from antiphon.cli.network_options import ListenOptions, ListenPlace
 from antiphon.cli.output.formats import Failed
 from antiphon.errors import AntiphonError, ConfigError
@@ -37,8 +40,6 @@ from antiphon.transports.stdio.reaper import GUARDIAN
 
 _LOOK = 0.3
 """Seconds between two looks at the files."""
-_MAX_LOOKS = 10
-"""Most looks for which an editor may go on writing."""
 _MAX_ENTRIES = 5_000
 """Most files and folders that are looked at: some 30 ms of each look."""
 _SUFFIXES = (".py", ".html", ".css", ".js", ".toml", ".yaml", ".yml")
@@ -69,8 +70,8 @@ def command(file: File, *, listening: ListenOptions, inspector: bool = False, me
 
             def print_address(port: int) -> None:
                 url = place.url(options, port)
-                _print_line(f"Serving {path} at {url}. Ctrl-C ends it.")
-                _print_line(f"Connect: claude mcp add -t http {path.stem} {url}")
+                click.echo(f"Serving {path} at {url}. Ctrl-C ends it.", err=True)
+                click.echo(f"Connect: claude mcp add -t http {path.stem} {url}", err=True)
                 if inspector:
                     beside.enter_context(_run_inspector(url))
 
@@ -95,17 +96,13 @@ def command(file: File, *, listening: ListenOptions, inspector: bool = False, me
     return 0
 
 
-def _print_line(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 async def _serve_changing(place: ListenPlace, folder: Path, greet: Callable[[int], None]) -> None:
     watch = FolderWatch(folder)
     greet_once = cache(greet)
 
     async def follow_changes(parent: Parent, again: asyncio.Event) -> None:
         while True:
-            _print_line(f"{await watch.wait_for_change()} has changed: loading it again.")
+            click.echo(f"{await watch.wait_for_change()} has changed: loading it again.", err=True)
             parent.end_starting()
             (parent.roll if parent.on_listening is None else again.set)()
 
@@ -124,49 +121,35 @@ async def _serve_changing(place: ListenPlace, folder: Path, greet: Callable[[int
             finally:
                 await end_tasks(following)
         if not again.is_set():
-            _print_line("It serves when the file is mended. Ctrl-C ends it.")
+            click.echo("It serves when the file is mended. Ctrl-C ends it.", err=True)
             await watch.wait_for_change()
 
 
-class FolderWatch:
-    """The files below a folder, by their time and size. No links are followed."""
+class FolderWatch(FileWatch):
+    """The files below a folder that people write. No links to folders are followed."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.is_partial = False
-        self._known = self._scan()
+        self._folder, self.is_partial = folder, False
+        super().__init__(self._list_files)
         rest = f"; the rest is not watched, beyond {_MAX_ENTRIES} entries" if self.is_partial else ""
-        _print_line(f"Watching {len(self._known)} files below {folder}{rest}.")
+        click.echo(f"Watching {len(self.seen)} files below {folder}{rest}.", err=True)
 
-    def _scan(self) -> dict[Path, tuple[int, int]]:
-        found: dict[Path, tuple[int, int]] = {}
+    def _list_files(self) -> Iterator[Path]:
         left = _MAX_ENTRIES
         for folder, folders, files in os.walk(self._folder):
             folders[:] = [each for each in sorted(folders) if each not in TOOL_FOLDERS and not each.startswith(".")]
-            for each in [Path(folder, name) for name in files[:left] if name.endswith(_SUFFIXES)]:
-                with contextlib.suppress(OSError):
-                    found[each] = each.lstat().st_mtime_ns, each.lstat().st_size
+            yield from (Path(folder, name) for name in files[:left] if name.endswith(_SUFFIXES))
             left -= len(files) + len(folders)
             if left <= 0:
                 self.is_partial = True
                 break
-        return found
 
     async def wait_for_change(self) -> str:
         """Return the name of a file that has changed, once all stay as they are."""
-        while (seen := await self._look()) == self._known:
-            pass
-        for _ in range(_MAX_LOOKS):
-            before, seen = seen, await self._look()
-            if before == seen:
-                break
-        changed = min((path for path, _ in seen.items() ^ self._known.items()), default=self._folder)
-        self._known = seen
-        return str(changed.relative_to(self._folder))
-
-    async def _look(self) -> dict[Path, tuple[int, int]]:
-        await asyncio.sleep(_LOOK)
-        return await asyncio.to_thread(self._scan)
+        while True:
+            await asyncio.sleep(_LOOK)
+            if changed := self.find_changes(await asyncio.to_thread(self.look)):
+                return str(min(changed).relative_to(self._folder))
 
 
 def _shorten_error(path: Path, record: logging.LogRecord) -> bool:
