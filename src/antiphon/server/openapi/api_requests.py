@@ -133,9 +133,7 @@ def _expand_value(parameter: ApiParameter, value: Any, safe: str | None = "") ->
     safe = _RESERVED if parameter.reserved and safe is not None else safe
     style, name = parameter.style, quote(parameter.name, safe="")
     if style == "deepObject" and isinstance(value, dict | list):
-        return [
-            f"{quote(key, safe='')}={quote(text, safe=safe or '')}" for key, text in _flatten_value(parameter, value)
-        ]
+        return _flatten_value(parameter, value, parameter.name, safe or "")
     texts = [each if safe is None else quote(each, safe=safe) for each in _list_texts(parameter, value)]
     if parameter.explode and isinstance(value, dict) and not parameter.is_json:
         return [f"{key}={text}" for key, text in zip(texts[::2], texts[1::2], strict=True)]
@@ -144,15 +142,14 @@ def _expand_value(parameter: ApiParameter, value: Any, safe: str | None = "") ->
     return texts if style in ("simple", "label") else [f"{name}={text}" for text in texts]
 
 
-def _flatten_value(parameter: ApiParameter, value: Any, prefix: str | None = None) -> list[tuple[str, str]]:
-    """Return the members of an object as ``name[member]`` and value, at any depth; arrays by their indices."""
-    prefix = parameter.name if prefix is None else prefix
+def _flatten_value(parameter: ApiParameter, value: Any, prefix: str, safe: str) -> list[str]:
+    """Return the members of an object as ``name[member]=value``, at any depth; arrays by their indices."""
     if not isinstance(value, dict | list):
-        return [(prefix, _list_texts(parameter, value)[0])]
+        return [f"{quote(prefix, safe='')}={quote(_list_texts(parameter, value)[0], safe=safe)}"]
     members = cast("Any", value.items() if isinstance(value, dict) else enumerate(cast("list[Any]", value)))
     # A bracket in a name would open another level.
     keys = [(f"{prefix}[{re.sub('[][]', '_', str(key))}]", each) for key, each in members]
-    return [pair for key, each in keys for pair in _flatten_value(parameter, each, key)]
+    return [pair for key, each in keys for pair in _flatten_value(parameter, each, key, safe)]
 
 
 def _fill_gap(parameter: ApiParameter, value: Any) -> str:
@@ -187,8 +184,7 @@ def _encode_body(body: ApiBody, value: Any) -> tuple[str, bytes]:
         for member, inner in members:
             # By default an array repeats its name, and an object is JSON (OpenAPI 3.1, 4.8.15).
             items = cast("list[Any]", inner) if isinstance(inner, list) else [inner]
-            is_nested = isinstance(inner, dict) or any(isinstance(each, dict | list) for each in items)
-            is_json = is_nested and member.style == "form"
+            is_json = member.style == "form" and any(isinstance(each, dict | list) for each in items)
             pairs += _expand_value(ApiParameter(name=member.name, is_json=True) if is_json else member, inner)
         return body.media_type, "&".join(pairs).encode()
     boundary = secrets.token_hex(16)

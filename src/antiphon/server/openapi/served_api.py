@@ -216,9 +216,8 @@ class _ServedOperation:
         elif kind == "text" and self._look_at(media.get("schema")).text("type") not in ("string", *_TYPES):
             # Such as XML, of which the document describes the elements: the argument is written by the model.
             schema = {"type": "string", "description": f"Text of the type {chosen}"}
-        if (text := self._body.text("description", 2_000)) and isinstance(schema, dict):
-            schema = {**schema, "description": text}
-        properties["body"] = schema
+        text = self._body.text("description", 2_000)
+        properties["body"] = {**schema, "description": text} if text else schema
         members = self._look_at(media.get("schema")).get("properties" if kind in ("form", "multipart") else "")
         return ApiBody(
             media_type=TABLES.written.get(kind, chosen) if "*" in chosen else chosen,
@@ -342,7 +341,14 @@ class _ServedOperation:
                 name: str(each).split(",") if properties[name].get("type") == "array" else each
                 for name, each in ((names[gap].argument, each) for gap, each in given.items())
             }
-            return await self._read_resource(template.expand(given), arguments)
+            answer, shown = await self._ask(arguments), template.expand(given)
+            # Any other failure is an error without details.
+            if answer.status in (404, 410):
+                raise ResourceNotFound(f"Resource not found: {shown}", data={"uri": shown})
+            if not 200 <= answer.status < 300:
+                raise InternalError(f"the API answered {answer.status}")
+            kind = _find_type(answer)
+            return ResourceContents.of(shown, answer.body if _is_binary(kind) else _decode(answer), kind or None)
 
         if not names:
             definition = wire.Resource(uri=uri, **listed, **self._describe())
@@ -354,16 +360,6 @@ class _ServedOperation:
         function = UserFunction(read, _sign(place, typed))
         definition = wire.ResourceTemplate(uri_template=uri, **listed, **self._describe())
         server.templates.add(uri, ServedTemplate(function, place, definition, template, Arguments(typed, place), {}))
-
-    async def _read_resource(self, uri: str, arguments: dict[str, Any]) -> ResourceContents:
-        """Read the resource; 404 is "not found", and any other failure an error without details."""
-        answer = await self._ask(arguments)
-        if answer.status in (404, 410):
-            raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
-        if not 200 <= answer.status < 300:
-            raise InternalError(f"the API answered {answer.status}")
-        kind = _find_type(answer)
-        return ResourceContents.of(uri, answer.body if _is_binary(kind) else _decode(answer), kind or None)
 
     async def call(self, arguments: dict[str, Any]) -> CallToolResult:
         """Serve a call of the tool."""
