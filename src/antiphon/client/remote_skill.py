@@ -72,7 +72,15 @@ class RemoteSkill:
         """
         if self.problem is not None:
             raise SkillInvalid(f"The skill {self.uri} cannot be loaded: {self.problem}")
-        uri = self._find_uri(path)
+        root = skills.find_skill_root(self.uri)
+        plain = path if path.startswith(f"{root}/") else f"{unquote(root)}/{posixpath.normpath(path)}"
+        if self.files != "dynamic":
+            uri = next((file.uri for file in self.files if plain in (file.uri, unquote(file.uri))), None)
+        else:
+            uri = path if plain == path else f"{root}/{quote(posixpath.normpath(path))}"
+            uri = uri if skills.is_within_skill(uri, root) else None
+        if uri is None:
+            raise SkillInvalid(f"{path!r} is not a file of the skill {self.uri}")
         if uri not in self._read:
             result = await self._fetch(uri)
             if len(result.contents) != 1:
@@ -118,16 +126,3 @@ class RemoteSkill:
             except (ValueError, TooCostly) as error:
                 return str(error)
         return None
-
-    def _find_uri(self, path: str) -> str:
-        root = skills.find_skill_root(self.uri)
-        is_uri = path.startswith(f"{root}/")
-        plain = path if is_uri else f"{unquote(root)}/{posixpath.normpath(path)}"
-        if self.files != "dynamic":
-            found = next((file.uri for file in self.files if plain in (file.uri, unquote(file.uri))), None)
-        else:
-            found = path if is_uri else f"{root}/{quote(posixpath.normpath(path))}"
-            found = found if skills.is_within_skill(found, root) else None
-        if found is None:
-            raise SkillInvalid(f"{path!r} is not a file of the skill {self.uri}")
-        return found
