@@ -38,7 +38,8 @@ class Search:
     """Serves ``tools/list`` and ``tools/call`` of clients that search; raises ``ConfigError`` without SQLite's FTS5."""
 
     def __init__(self) -> None:
-        tool_search.check_search()
+        # Without full-text search no gateway begins.
+        ToolIndex(())
         self._indexes: WeakKeyDictionary[ServerCatalogue, ToolIndex] = WeakKeyDictionary()
         self._turn = asyncio.Lock()
         self.served: Mapping[str, Callable[[PrincipalGroup, ServerRequest], Awaitable[Any]]] = {

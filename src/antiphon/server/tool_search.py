@@ -43,10 +43,7 @@ _MAX_INDEXES = 8
 _MAX_TOOLS = 50_000
 """Most tools of one index."""
 
-_TABLE = (
-    "CREATE VIRTUAL TABLE tools USING fts5(name, title, server, description, parameters, tokenize='porter unicode61')"
-)
-_ADD = "INSERT INTO tools VALUES (?, ?, ?, ?, ?)"
+_COLUMNS = "name, title, server, description, parameters, tokenize='porter unicode61'"
 _FOUND = "SELECT rowid FROM tools WHERE tools MATCH ? ORDER BY bm25(tools, 8.0, 4.0, 3.0, 2.0, 1.0), rowid LIMIT ?"
 """The numbers are the weights of the columns, in their order."""
 _WORD = re.compile(r"[^\W_]+")
@@ -58,17 +55,21 @@ _IDEOGRAPH = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
 class ToolIndex:
     """Tools that are searchable by words. Its methods run in threads, one at a time.
 
-    ``server_of`` returns the server whose tool a name is, for words about servers.
+    ``server_of`` returns the server whose tool a name is, for words about servers. Raises ``ConfigError`` without the
+    full-text search of SQLite.
     """
 
     def __init__(self, tools: Sequence[Tool], server_of: Callable[[str], str] = lambda _: "") -> None:
-        import sqlite3  # here, since a server without search does not need it
-
         self._tools = [tool for tool in tools if is_for_model(tool)]
         rows = [_index_tool(tool, server_of(tool.name)) for tool in self._tools]
-        self._database = sqlite3.connect(":memory:", check_same_thread=False)
-        self._database.execute(_TABLE)
-        self._database.executemany(_ADD, rows)
+        try:
+            import sqlite3  # here, since a server without search does not need it
+
+            self._database = sqlite3.connect(":memory:", check_same_thread=False)
+            self._database.execute(f"CREATE VIRTUAL TABLE tools USING fts5({_COLUMNS})")
+        except Exception as error:
+            raise ConfigError(f"search needs SQLite with FTS5, which this Python lacks ({error})") from None
+        self._database.executemany("INSERT INTO tools VALUES (?, ?, ?, ?, ?)", rows)
         finalize(self, self._database.close)
 
     def find(self, query: str, limit: int) -> list[Tool]:
@@ -163,14 +164,6 @@ def render_tools(tools: Sequence[Tool]) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=encode_value({"tools": shown}).decode())])
 
 
-def check_search() -> None:
-    """Raise ``ConfigError`` if this Python cannot search."""
-    try:
-        ToolIndex(())
-    except Exception as error:
-        raise ConfigError(f"search needs SQLite with FTS5, which this Python lacks ({error})") from None
-
-
 class SearchTools:
     """Have clients list two tools, ``find_tools`` and ``call_tool``, and find all others by words.
 
@@ -190,7 +183,8 @@ class SearchTools:
     def __init__(self, keep: Collection[str] = ()) -> None:
         if isinstance(keep, str):
             raise ConfigError(f"SearchTools(keep=) is a list of names, as in [{keep!r}]")
-        check_search()
+        # Without full-text search no server begins.
+        ToolIndex(())
         self._kept = frozenset(keep)
         self._indexes: deque[tuple[Sequence[Tool], ToolIndex]] = deque(maxlen=_MAX_INDEXES)
         self._turn = asyncio.Lock()
@@ -224,9 +218,8 @@ class SearchTools:
         """
         if params.name == CALL:
             with suppress(msgspec.DecodeError):
-                inner = read_call(params)
-                if isinstance(inner, CallArguments):
-                    return replace(params, name=inner.name, arguments=inner.arguments)
+                inner = cast("CallArguments", read_call(params))
+                return replace(params, name=inner.name, arguments=inner.arguments)
         return params
 
     async def _list_tools(self, request: ServerRequest, call_next: CallNext) -> ListToolsResult:
@@ -236,13 +229,11 @@ class SearchTools:
         kept = [tool for tool in first.tools if tool.name in self._kept]
         return replace(first, tools=[*define_tools(request.ctx.server.name), *kept], next_cursor=None)
 
-    async def _collect(self, request: ServerRequest, call_next: CallNext, names: int | None = None) -> ListToolsResult:
-        """Return the caller's list in one page; only until it has so many of the kept names, if a number is given."""
+    async def _collect(self, request: ServerRequest, call_next: CallNext, names: int = _MAX_TOOLS) -> ListToolsResult:
+        """Return the caller's list in one page; only until it has so many of the kept names."""
         first = page = await request.serve_other("tools/list", PaginatedParams(), call_next)
         found = list(first.tools)
-        while page.next_cursor is not None and len(found) < _MAX_TOOLS:
-            if names is not None and sum(tool.name in self._kept for tool in found) >= names:
-                break
+        while page.next_cursor and len(found) < _MAX_TOOLS and sum(each.name in self._kept for each in found) < names:
             page = await request.serve_other("tools/list", PaginatedParams(cursor=page.next_cursor), call_next)
             found += page.tools
         return replace(first, tools=found)
