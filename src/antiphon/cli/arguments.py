@@ -25,7 +25,7 @@ from antiphon.host.checks.validate import validate_request
 from antiphon.machine.files import decode_text, name_errors, read_file
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
-from antiphon.wire.tools import CallToolRequestParams, resolve_schema
+from antiphon.wire.tools import CallToolRequestParams, read_properties, resolve_schema
 
 Schema = Mapping[str, Any]
 
@@ -109,8 +109,7 @@ def _parse_json(place: str, text: str) -> object:
 
 def _find_property(schema: Schema, key: str) -> Schema:
     """Return the schema of one argument; an empty one if the schema has none for it."""
-    properties = schema.get("properties")
-    known = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+    known = read_properties(schema)
     if key in known:
         return resolve_schema(known[key], schema)
     if schema.get("additionalProperties") is False:

@@ -99,6 +99,12 @@ SUBSCHEMAS: Mapping[str, str] = {keyword: kind for kind, said in _KINDS.items() 
 """The keywords of JSON Schema whose values are schemas: one, a list of them, or several by name."""
 
 
+def read_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a schema says of the members of an object; nothing if that is malformed."""
+    properties = schema.get("properties")
+    return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+
+
 def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str | int, ...], Any]]:
     """List the schemas directly inside of a schema: each with its keyword, and its path: that, and a name or an index.
 

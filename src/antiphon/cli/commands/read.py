@@ -17,7 +17,7 @@ from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, PeerError
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
-from antiphon.wire.tools import Tool
+from antiphon.wire.tools import Tool, read_properties
 
 
 async def command(
@@ -158,11 +158,10 @@ async def _iterate_resources(client: Client) -> AsyncIterator[Resource | Resourc
 
 def format_signature(tool: Tool) -> str:
     """Return the arguments of a tool in short form: optional ones with a question mark, each with its type."""
-    properties = tool.input_schema.get("properties")
     required = tool.input_schema.get("required")
-    names = cast("dict[str, object]", properties) if isinstance(properties, dict) else {}
+    members = read_properties(tool.input_schema).items()
     needed = cast("list[Any]", required) if isinstance(required, list) else []
-    return ", ".join(f"{name}{'' if name in needed else '?'}: {_format_type(spec)}" for name, spec in names.items())
+    return ", ".join(f"{name}{'' if name in needed else '?'}: {_format_type(spec)}" for name, spec in members)
 
 
 def _format_type(spec: object, *, is_inner: bool = False) -> str:

@@ -30,7 +30,7 @@ from antiphon.wire.content import SamplingContent, TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
-from antiphon.wire.tools import CallToolRequestParams, resolve_schema
+from antiphon.wire.tools import CallToolRequestParams, read_properties, resolve_schema
 
 _SCOPES: Mapping[str, review.Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
 _REACHES: Mapping[str, review.Reach] = {"once": "once", "call": "call", "server": "server"}
@@ -269,8 +269,7 @@ def arguments_of(params: CallToolRequestParams) -> Arguments:
 
 def list_properties(item: review.ToolItem) -> dict[str, Arguments]:
     """Return what a tool's schema says of each argument and its items, with references followed unless it is large."""
-    said = (schema := _schema(item)).get("properties")
-    properties = cast("Arguments", said) if isinstance(said, dict) else {}
+    properties = read_properties(schema := _schema(item))
     is_small = len(properties) * len(encode_value(schema)) <= _MAX_FOLLOWED
     root: Mapping[str, Any] = schema if is_small else {}
     specs = {name: _leave_null_out(resolve_schema(spec, root), root) for name, spec in properties.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from antiphon.wire.revisions.lowering import Difference, drop_structure, not_in
 from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.skills import SKILLS
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult, as_experiment, handle_as_experiment
-from antiphon.wire.tools import CallToolResult, Tool
+from antiphon.wire.tools import CallToolResult, Tool, read_properties
 
 NAME = "2025-11-25"
 
@@ -69,21 +69,15 @@ def _schemas_of_objects(tool: Tool, _revision: str) -> Tool:
     return replace(tool, **changed) if changed else tool
 
 
-def _list_properties(schema: dict[str, Any]) -> dict[str, Any]:
-    properties = schema.get("properties")
-    return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
-
-
 def _has_boolean_properties(schema: dict[str, Any]) -> bool:
-    return any(isinstance(value, bool) for value in _list_properties(schema).values())
+    return any(isinstance(value, bool) for value in read_properties(schema).values())
 
 
 def _spell_out_booleans(schema: dict[str, Any]) -> dict[str, Any]:
     # JSON Schema 2020-12, core 4.3.2: true is {}, false is {"not": {}}.
     spelled: dict[bool, dict[str, Any]] = {True: {}, False: {"not": {}}}
-    fitted = {
-        name: spelled[value] if isinstance(value, bool) else value for name, value in _list_properties(schema).items()
-    }
+    members = read_properties(schema).items()
+    fitted = {name: spelled[value] if isinstance(value, bool) else value for name, value in members}
     return {**schema, "properties": fitted}
 
 
