@@ -35,8 +35,7 @@ def read_front_matter(data: bytes) -> dict[str, Any]:
 
     Raises ``ValueError``, which says what is wrong with it, and ``ConfigError`` without the library for YAML.
     """
-    head = data[: MAX_BYTES + 16].removeprefix(b"\xef\xbb\xbf")
-    found = _FRONT.match(head)
+    found = _FRONT.match(data[: MAX_BYTES + 16].removeprefix(b"\xef\xbb\xbf"))
     if found is None:
         raise ValueError(f"it does not begin with front matter between two lines of --- (at most {MAX_BYTES:,} bytes)")
     return read_yaml(found[1].decode(), _MAX_NODES, "its front matter")

@@ -36,8 +36,7 @@ _MAX_ENTRIES = 20_000
 
 # The types that Python itself knows, and not those of the machine, so that every machine serves the same.
 _TYPES = MimeTypes(filenames=())
-for _ending, _type in {".md": "text/markdown", ".yaml": "application/yaml", ".yml": "application/yaml"}.items():
-    _TYPES.add_type(_type, _ending)
+_TYPES.types_map[True].update({".md": "text/markdown", ".yaml": "application/yaml", ".yml": "application/yaml"})
 
 
 class ServedSkill(Struct, eq=False):
@@ -74,9 +73,7 @@ def read_skills(
     # A folder that is a skill itself keeps its name.
     start = [*filter(None, prefix.split("/")), *([root.name] if root in homes else [])]
     allowed, left = checked_scopes(scopes, place) if scopes != () else (), MAX_TOTAL
-    files: dict[Path, ServedResource] = {}
-    entries: dict[Path, wire.SkillResource] = {}
-    fronts: dict[Path, dict[str, Any]] = {}
+    read: dict[Path, tuple[wire.SkillResource, ServedResource, dict[str, Any]]] = {}
     for path in found:
         if homes.isdisjoint(path.parents):
             continue
@@ -89,21 +86,19 @@ def read_skills(
         except UnicodeEncodeError:
             raise ConfigError(f"{os.fsencode(path)!r}: the name of this file is not UTF-8: rename it") from None
         uri = f"skill://{'/'.join(parts)}"
-        front = fronts[path] = _read_front(path, data) if path.name == SKILL_FILE else {}
-        files[path] = _make_resource(uri, data, front.get("name", path.name), front.get("description"), allowed)
-        entries[path] = wire.SkillResource(uri=uri, digest=wire.compute_file_digest(data), size=len(data))
+        front = _read_front(path, data) if path.name == SKILL_FILE else {}
+        entry = wire.SkillResource(uri=uri, digest=wire.compute_file_digest(data), size=len(data))
+        served = _make_resource(uri, data, front.get("name", path.name), front.get("description"), allowed)
+        read[path] = entry, served, front
     skills: list[ServedSkill] = []
     for home in sorted(homes):
-        own = [path for path in files if home in path.parents]
-        skill = wire.Skill(
-            uri=entries[home / SKILL_FILE].uri,
-            frontmatter=fronts[home / SKILL_FILE],
-            resources=[entries[path] for path in own],
-        )
+        own = [each for path, each in read.items() if home in path.parents]
+        main, _, front = read[home / SKILL_FILE]
+        skill = wire.Skill(uri=main.uri, frontmatter=front, resources=[entry for entry, *_ in own])
         if (problem := wire.find_entry_problem(skill)) is not None:
             raise ConfigError(f"{home}: this skill cannot be served: {problem}")
-        skills.append(ServedSkill(skill, [files[path].definition for path in own], allowed))
-    return skills, list(files.values())
+        skills.append(ServedSkill(skill, [served.definition for _, served, _ in own], allowed))
+    return skills, [served for _, served, _ in read.values()]
 
 
 def list_directory(uri: str, skills: Iterable[ServedSkill]) -> tuple[dict[str, Resource], list[ServedSkill]]:
