@@ -45,7 +45,17 @@ def command(folder: Folder = Path()) -> int:
     templates = _read_data("documents.json")
     facts = _collect_facts(project, pack, templates["input"])
     manifest = {**_fill_template(templates["manifest"], facts), **pack.get("manifest", {})}
-    _check_files(files, project, pack, manifest.get("icon"))
+    # What no schema knows, but a host or the registry would miss.
+    icon = manifest.get("icon")
+    script, readme, start, mark = project["name"], project["readme"], pack["entry_point"], f"mcp-name: {pack['name']}"
+    if script not in project["scripts"]:
+        raise ConfigError(f'pyproject.toml: project.scripts: uvx starts {script}: add {script} = "module:main"')
+    if not re.search(rf"{re.escape(mark)}(?![\w./-])".encode(), files.get(readme, b"")):
+        raise ConfigError(f"{readme}: add the line <!-- {mark} -->, by which the registry knows the owner")
+    if start not in files:
+        raise ConfigError(f"pyproject.toml: tool.antiphon.pack.entry_point: {start} is not among the packed files")
+    if icon is not None and files.get(str(icon), b"")[:4] != b"\x89PNG":
+        raise ConfigError(f"pyproject.toml: tool.antiphon.pack.manifest.icon: {icon} is not a packed PNG image")
     packed = {**files, "manifest.json": _encode_document(manifest, "mcpb-0.4.json")}
     entry = _encode_document(_fill_template(templates["entry"], facts), "server-2025-12-11.json")
     out = folder / "dist"
@@ -101,19 +111,6 @@ def _read_files(folder: Path, exclude: Sequence[str]) -> Iterator[tuple[str, byt
             most = f"{_MAX_FILES:,} files or {_MAX_BYTES:,} bytes"
             raise ConfigError(f"{folder}: has more than {most}: add folders to exclude in [tool.antiphon.pack]")
         yield name, data
-
-
-def _check_files(files: Mapping[str, bytes], project: Mapping[str, Any], pack: Mapping[str, Any], icon: object) -> None:
-    """Refuse what no schema knows, but a host or the registry would miss."""
-    script, readme, start, mark = project["name"], project["readme"], pack["entry_point"], f"mcp-name: {pack['name']}"
-    if script not in project["scripts"]:
-        raise ConfigError(f'pyproject.toml: project.scripts: uvx starts {script}: add {script} = "module:main"')
-    if not re.search(rf"{re.escape(mark)}(?![\w./-])".encode(), files.get(readme, b"")):
-        raise ConfigError(f"{readme}: add the line <!-- {mark} -->, by which the registry knows the owner")
-    if start not in files:
-        raise ConfigError(f"pyproject.toml: tool.antiphon.pack.entry_point: {start} is not among the packed files")
-    if icon is not None and files.get(str(icon), b"")[:4] != b"\x89PNG":
-        raise ConfigError(f"pyproject.toml: tool.antiphon.pack.manifest.icon: {icon} is not a packed PNG image")
 
 
 def _collect_facts(project: Mapping[str, Any], pack: Mapping[str, Any], template: object) -> dict[str, Any]:
