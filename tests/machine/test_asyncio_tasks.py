@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from antiphon.machine.asyncio_tasks import end_tasks, start_in
+import pytest
+
+from antiphon.machine.asyncio_tasks import end_tasks, start_in, wait_at_most
 
 
 class Held:
@@ -79,3 +81,21 @@ async def test_who_is_cancelled_while_it_waits_does_not_interrupt_the_cleanup():
     held.may_end.set()
     await asyncio.wait([task])
     assert held.ended
+
+
+async def test_work_that_takes_too_long_is_ended_without_an_error():
+    """The caller goes on once the work has cleaned up."""
+    held = Held()
+    held.may_end.set()
+    await wait_at_most(0.0, held.run())
+    assert held.ended
+
+
+async def test_the_error_of_work_that_is_waited_for_arrives():
+    """Only the time itself is no error."""
+
+    async def fail() -> None:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await wait_at_most(60.0, fail())

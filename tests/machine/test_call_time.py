@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from antiphon import Client, Context, Server
 from antiphon.errors import CallTimeout, Rejected
 from antiphon.host import Host, Policy, Scripted
 from antiphon.host.review.review import Decision, ReviewItem
-from antiphon.machine.call_time import CURRENT, TimeLeft, count_time
+from antiphon.machine.call_time import CURRENT, TimeLeft, count_time, hold_variable
 from tests.host.asks import Person, approve
 from tests.support.raw_server import RawServer
 
@@ -121,3 +122,11 @@ async def test_the_look_at_the_output_schema_has_what_the_call_left(
     async with Client(raw, revision=revision, timeout=3600) as client:
         with pytest.raises(CallTimeout, match="3600 s"):
             await client.call_tool("t")
+
+
+def test_a_variable_has_its_value_until_the_block_ends():
+    """Then it has the earlier one again."""
+    variable: ContextVar[int] = ContextVar("variable", default=1)
+    with hold_variable(variable, 2):
+        assert variable.get() == 2
+    assert variable.get() == 1

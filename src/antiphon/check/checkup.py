@@ -33,7 +33,7 @@ from antiphon.client.connection.targets import Address, Command, Serves, Target,
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.redact import find_secrets, names_password
 from antiphon.identity import launch_of
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, wait_at_most
 from antiphon.machine.loopback import is_loopback
 from antiphon.machine.running_processes import MAX_GROWTH, find_growth
 from antiphon.transports.stdio.client import GRACE, StdioClientChannel
@@ -208,9 +208,7 @@ class Checkup:
                 except AntiphonError as error:
                     note("session.together", "two sessions at the same moment", str(error))
             if self.report.revisions == [revision.name]:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(MEMORY_WAIT):
-                        await self._watch_memory(peer, note)
+                await wait_at_most(MEMORY_WAIT, self._watch_memory(peer, note))
         for probe in get_probes("probe", revision):
             if probe.is_fresh:
                 async with self._connect(revision, note) as peer:

@@ -10,7 +10,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +18,7 @@ import msgspec
 from antiphon.channel import Channel, Frame, Oversized
 from antiphon.check.check_rules import find_faults, read_list, read_object
 from antiphon.errors import AntiphonError
+from antiphon.machine.asyncio_tasks import wait_at_most
 from antiphon.transports.stdio.client import GRACE, KILL, StdioClientChannel
 from antiphon.wire.common import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from antiphon.wire.envelope import encode_value, too_deep
@@ -99,9 +99,7 @@ class RawPeer:
         self.is_explained, self.progress, self.place = False, -math.inf, place or str(requests[0]["method"])
         keys = [repr(request["id"]) for request in requests]
         self._pending.update(keys)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.wait):
-                await self.exchange(messages or requests, lambda: self._replies.keys() >= set(keys))
+        await wait_at_most(self.wait, self.exchange(messages or requests, lambda: self._replies.keys() >= set(keys)))
         replies = [self._replies.pop(key, None) for key in keys]
         self._done.update({key: reply is not None for key, reply in zip(keys, replies, strict=True)})
         self._pending.difference_update(keys)
@@ -237,9 +235,7 @@ class ChannelPeer(RawPeer):
 
     async def try_transport(self) -> None:
         """Take what comes without having been asked for."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(QUIET):
-                await self.exchange([], lambda: False)
+        await wait_at_most(QUIET, self.exchange([], lambda: False))
 
     async def _receive(self) -> None:
         frames = await self.channel.receive()

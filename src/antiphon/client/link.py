@@ -36,7 +36,7 @@ from antiphon.errors import (
     PeerError,
     RemoteProtocolError,
 )
-from antiphon.machine.asyncio_tasks import stop_timeout
+from antiphon.machine.asyncio_tasks import stop_timeout, wait_at_most
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.client_session import ClientSession, is_modern_error
 from antiphon.transports.http.client.error_replies import (
@@ -291,10 +291,8 @@ class ServerLink:
         return self.calls
 
     async def _renew(self, old: Calls) -> None:
-        with contextlib.suppress(TimeoutError):
-            # Concurrent calls on it are still finding out whether they were carried out.
-            async with asyncio.timeout(_LAST_ANSWERS):
-                await old.peer.wait_ended()
+        # Concurrent calls on it are still finding out whether they were carried out.
+        await wait_at_most(_LAST_ANSWERS, old.peer.wait_ended())
         await self._open()
         offered = self.session.server_capabilities.logging is not None
         if self._log_level is not None and offered and not self.calls.is_modern:

@@ -23,7 +23,7 @@ from antiphon.client.notifications import ClientNotices
 from antiphon.client.requests.request_calls import Calls
 from antiphon.client.rounds.loop import RoundAsk, RoundLimits
 from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError, TaskCancelled
-from antiphon.machine.asyncio_tasks import end_tasks, ignore_error
+from antiphon.machine.asyncio_tasks import end_tasks, ignore_error, wait_at_most
 from antiphon.machine.call_time import TimeLeft
 from antiphon.wire.common import EmptyResult
 from antiphon.wire.envelope import decode_wire, encode_value, from_wire, problem_of
@@ -250,9 +250,7 @@ class TaskHandle:
         """Wait until the task has changed, or it is time for another poll; raises what an answerer has raised."""
         named = self._seen.poll_interval_ms if self._seen is not None else None
         pause = _POLL if named is None else min(max(named, _FASTEST * 1000), _SLOWEST * 1000) / 1000
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause):
-                await self._news.wait()
+        await wait_at_most(pause, self._news.wait())
         for key, work in self._answering.items():
             failed = key not in self._failed and work.done() and not work.cancelled()
             if failed and (error := work.exception()) is not None:

@@ -37,6 +37,7 @@ from antiphon.client.tool_calls import Confirming
 from antiphon.errors import AntiphonError, ConfigError, Rejected
 from antiphon.host.review.definitions import describe_skill
 from antiphon.host.review.question import READ
+from antiphon.machine.call_time import hold_variable
 from antiphon.machine.files import open_file, replace_file
 from antiphon.wire.common import PaginatedParams, PaginatedResult
 from antiphon.wire.envelope import decode_wire, encode_value
@@ -131,11 +132,8 @@ class HeldSkills:
         tool, arguments = describe_skill(entry), {"uri": uri, "digest": digest}
         call = OriginCall(id=origin.id, method="resources/read", name=uri, arguments=arguments)
         params = CallToolRequestParams.of(tool.name, arguments)
-        before = READ.set(read)
-        try:
+        with hold_variable(READ, read):
             allowed = await confirm.confirm(params, structs.replace(origin, call=call, tool=tool))
-        finally:
-            READ.reset(before)
         if allowed is not True:
             raise Rejected(f"The skill {entry.uri} was not allowed as it is")
         if entry.resources != "dynamic":

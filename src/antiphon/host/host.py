@@ -35,6 +35,7 @@ from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.review import Informed, Reviewer, check_undo
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
+from antiphon.machine.call_time import hold_variable
 from antiphon.machine.other_frameworks import check_argument_types
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -351,14 +352,13 @@ class Host:
         request, sources = make_request(messages, members), as_sources(tools)
         session, passed = token_hex(8), self._desk.passed
         record = RunRecord(self.store, run_id, passed.read_labels, passed.restore_labels)
-        before = SESSION.set(session)
         try:
-            return await run_steps(
-                self, request, sources, record=record,
-                max_steps=max_steps, max_result=max_result, on_event=on_event, by=by, model=model,
-            )  # fmt: skip
+            with hold_variable(SESSION, session):
+                return await run_steps(
+                    self, request, sources, record=record,
+                    max_steps=max_steps, max_result=max_result, on_event=on_event, by=by, model=model,
+                )  # fmt: skip
         finally:
-            SESSION.reset(before)
             passed.forget_session(session)
 
     async def forget_run(self, run_id: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import CoroutineType
 from typing import Any, TypeVar, cast
 
@@ -70,6 +70,13 @@ async def at_once_or_within(seconds: float, work: Awaitable[T]) -> T:
         return cast("T", done.value)
     async with asyncio.timeout(seconds):
         return await run_rest(coroutine, pending)
+
+
+async def wait_at_most(seconds: float, work: Awaitable[object]) -> None:
+    """Await something for at most some seconds; that it takes longer is no error."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await work
 
 
 @types.coroutine

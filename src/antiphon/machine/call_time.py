@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 from antiphon.errors import CallTimeout
+
+T = TypeVar("T")
 
 
 class TimeLeft:
@@ -72,10 +74,15 @@ CARRIED: ContextVar[Any] = ContextVar("antiphon-carried", default=None)
 
 
 @contextmanager
-def count_time(time: TimeLeft | None) -> Generator[None]:
-    """Set the time of the current call; ``None`` while a person decides, whose time does not count."""
-    token = CURRENT.set(time)
+def hold_variable(variable: ContextVar[T], value: T) -> Generator[None]:
+    """Give a context variable a value until the block has ended."""
+    before = variable.set(value)
     try:
         yield
     finally:
-        CURRENT.reset(token)
+        variable.reset(before)
+
+
+def count_time(time: TimeLeft | None) -> AbstractContextManager[None]:
+    """Set the time of the current call; ``None`` while a person decides, whose time does not count."""
+    return hold_variable(CURRENT, time)

@@ -26,7 +26,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from sqlalchemy import Connection, func, select
 
-from antiphon.machine.asyncio_tasks import settle_future
+from antiphon.machine.asyncio_tasks import settle_future, wait_at_most
 
 _PROOF = "?"
 """Prefix of the notices that a process sends to itself to test the connection. No other notice begins so."""
@@ -115,9 +115,7 @@ class ChannelNotices(Struct, eq=False, weakref=True):
                 if not self.are_heard:
                     self.are_heard = True
                     told(None)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(PROVED):
-                        await lost.wait()
+                await wait_at_most(PROVED, lost.wait())
         finally:
             self._driver = None
             driver.terminate()

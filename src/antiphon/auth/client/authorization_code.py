@@ -28,6 +28,7 @@ from antiphon.auth.client.discovery import OFFLINE
 from antiphon.auth.client.grants import Wanted
 from antiphon.auth.metadata import Answer, Refused, ServerMetadata, TokenAnswer
 from antiphon.errors import ConfigError, Unauthorized
+from antiphon.machine.asyncio_tasks import wait_at_most
 
 MAX_ADDRESS = 16 * 1024
 """Characters of the redirect address at most."""
@@ -216,9 +217,7 @@ class Receiver:
         """Stop listening; responses in progress are completed."""
         if self._server is not None:
             self._server.close()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1.0):
-                    await self._server.wait_closed()
+            await wait_at_most(1.0, self._server.wait_closed())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -20,7 +20,7 @@ import msgspec
 
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import InvalidParams
-from antiphon.machine.call_time import CARRIED, TimeLeft, count_time
+from antiphon.machine.call_time import CARRIED, TimeLeft, count_time, hold_variable
 from antiphon.protocol.events import Request
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import RequestId
@@ -82,12 +82,9 @@ class OpenCall(msgspec.Struct, eq=False):
 @contextmanager
 def answering(call: OpenCall | None) -> Generator[None]:
     """Answer an ask as a part of its call, with the call's time and what it carries; ``None``: it is not known."""
-    token = CARRIED.set(None if call is None else call.carried)
-    try:
-        with count_time(None if call is None else call.time):
-            yield
-    finally:
-        CARRIED.reset(token)
+    carried, time = (None, None) if call is None else (call.carried, call.time)
+    with hold_variable(CARRIED, carried), count_time(time):
+        yield
 
 
 class OpenCalls:

@@ -11,8 +11,8 @@ import logging
 import time
 import tomllib
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
@@ -38,6 +38,7 @@ from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import Blocked, QueueReviewer, Reach, Reviewer, obstacle_of
 from antiphon.host.store.base import Change, Ended, Hold, Settlement, Store
 from antiphon.host.store.chain import Record, Step
+from antiphon.machine.call_time import hold_variable
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
@@ -84,14 +85,9 @@ _NOTHING = Change()
 _log = logging.getLogger("antiphon.host")
 
 
-@contextmanager
-def note_unanswered(causes: list[str]) -> Generator[None]:
+def note_unanswered(causes: list[str]) -> AbstractContextManager[None]:
     """Add to a list why an ask within the block got no answer, if no person refused it and somebody can remedy that."""
-    before = _UNANSWERED.set(causes)
-    try:
-        yield
-    finally:
-        _UNANSWERED.reset(before)
+    return hold_variable(_UNANSWERED, causes)
 
 
 SESSION: ContextVar[str | None] = ContextVar("antiphon_session", default=None)

@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -20,6 +20,7 @@ from antiphon.host.checks.redact import SecretFinding, find_secrets, mask_text
 from antiphon.host.pipeline.case import Case
 from antiphon.host.providers.base import Growth, Streaming
 from antiphon.host.store.base import PartialRow, Store
+from antiphon.machine.asyncio_tasks import wait_at_most
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams
 
@@ -124,17 +125,12 @@ class Growing:
                     body = encode_value(partial).decode()
                     row = PartialRow(id=self._review, host=self._store.host, began=self._began, body=body)
                     await self._store.keep_partial(row)
-                await self._pause()
+                await wait_at_most(PACE, self._ended.wait())
         except Exception as error:
             _log.warning("an answer is shown only once it is whole: %s", type(error).__name__)
         finally:
             if self._told is not None:
                 await self._drop_partial()
-
-    async def _pause(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(PACE):
-                await self._ended.wait()
 
     def _partial(self) -> Partial:
         """Add the text that has arrived to what is shown."""

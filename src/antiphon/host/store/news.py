@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Protocol
 from weakref import WeakSet
 
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, wait_at_most
 
 REST = 60.0
 """Seconds after the last wait until listening to the database ends; the next wait begins it again."""
@@ -93,9 +93,7 @@ class News:
         self._waiting += 1
         try:
             self._hear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await told.wait()
+            await wait_at_most(seconds, told.wait())
         finally:
             self._waiting -= 1
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.errors import ClusterUnavailable, ConfigError
-from antiphon.machine.asyncio_tasks import end_tasks, start_in
+from antiphon.machine.asyncio_tasks import end_tasks, start_in, wait_at_most
 from antiphon.machine.public_names import describe_install
 from antiphon.replicas.engines import base
 
@@ -215,9 +215,7 @@ class PostgresCluster(base.ClusterMember):
         for _, sender, topic, data in sorted(tuple(row) for row in rows):
             self.take(sender, topic, data)
         if not rows:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK):
-                    await self._woken.wait()
+            await wait_at_most(_LOOK, self._woken.wait())
 
     def _wake(self, *_: object) -> None:
         self._woken.set()

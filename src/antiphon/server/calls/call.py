@@ -26,6 +26,7 @@ from msgspec import DecodeError, Raw, Struct
 from antiphon import errors
 from antiphon.channel import Releases
 from antiphon.engine.connection import Connection
+from antiphon.machine.call_time import hold_variable
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import NO_SESSIONS, ServerSession
 from antiphon.server.core import Core
@@ -208,11 +209,8 @@ class HandlerCall:
     @staticmethod
     async def taken(name: str, work: Callable[[str], Awaitable[bytes]], key: str) -> bytes:
         """Run the work of a step, in which asks are forbidden, because no round is sent during a step."""
-        before = _STEP.set(name)
-        try:
+        with hold_variable(_STEP, name):
             return await work(key)
-        finally:
-            _STEP.reset(before)
 
     @staticmethod
     def check_outside_steps(spec: MethodSpec) -> None:

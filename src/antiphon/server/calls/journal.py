@@ -17,13 +17,14 @@ import asyncio
 import hashlib
 import zlib
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from antiphon.errors import CallDiverged, LocalProtocolError
+from antiphon.machine.call_time import hold_variable
 from antiphon.wire.envelope import encode_canonical
 
 CATCH_UP = 5.0
@@ -250,14 +251,9 @@ def begin_lane() -> None:
     _LANE.set(lane)
 
 
-@contextmanager
-def beside_lanes() -> Generator[None]:
+def beside_lanes() -> AbstractContextManager[None]:
     """Give no lanes to tasks that are created meanwhile, because they are not the handler's own."""
-    before = _LANE.set(None)
-    try:
-        yield
-    finally:
-        _LANE.reset(before)
+    return hold_variable(_LANE, None)
 
 
 async def outside_lanes(work: Coroutine[Any, Any, T]) -> T:

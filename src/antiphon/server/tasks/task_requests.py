@@ -20,7 +20,7 @@ from msgspec import DecodeError, Raw
 
 from antiphon import errors
 from antiphon.engine.connection import LATER, Connection, Later
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, wait_at_most
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import declares_extension
 from antiphon.protocol.server_session import ServerSession
@@ -239,9 +239,7 @@ class AwaitedResults:
                     await waiting.take(record, news)
                     if record.is_over:
                         return _read_outcome(record)
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(_LOOK):
-                            await news.wait()
+                    await wait_at_most(_LOOK, news.wait())
             finally:
                 await waiting.end()
 

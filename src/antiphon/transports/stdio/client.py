@@ -26,6 +26,7 @@ from typing import IO, TextIO, cast
 
 from antiphon.channel import MAX_FRAME, Frame, Oversized
 from antiphon.errors import ConfigError, ConnectionClosed
+from antiphon.machine.asyncio_tasks import wait_at_most
 from antiphon.machine.running_processes import show_command
 from antiphon.transports.inbox import ClosedOnce, Frames, Receiving
 from antiphon.transports.stdio.reaper import GUARDIAN, MARK, REAPER, Started, find_left_behind
@@ -553,9 +554,7 @@ class StdioClientChannel(ClosedOnce, Receiving):
         self._writer.close()
         await self._child.end()
         self._let_go()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(1.0):
-                await self._all_signs.wait()
+        await wait_at_most(1.0, self._all_signs.wait())
 
     def _unequip(self) -> None:
         if self._equipment is not None:

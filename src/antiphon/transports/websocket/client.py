@@ -6,7 +6,6 @@ Owns the two tasks that read and write the socket. There is no reconnect: the se
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Literal
@@ -15,7 +14,7 @@ import aiohttp
 from yarl import URL
 
 from antiphon.errors import ConnectionClosed, Unauthorized
-from antiphon.machine.asyncio_tasks import both_stopped, end_tasks
+from antiphon.machine.asyncio_tasks import both_stopped, end_tasks, wait_at_most
 from antiphon.transports.http.client import error_replies, http_request
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
@@ -134,9 +133,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
             # The writer ends by itself when it has nothing more to write.
             await asyncio.wait((self._writing,), timeout=_FAREWELL)
         await end_tasks(self._writing, self._reading)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_FAREWELL):
-                await self._socket.close()
+        await wait_at_most(_FAREWELL, self._socket.close())
         await self._session.close()
 
 

@@ -19,7 +19,7 @@ from aiohttp import ClientResponse
 
 from antiphon.channel import Frame
 from antiphon.errors import ConnectionClosed
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, wait_at_most
 from antiphon.transports.http.client import post
 from antiphon.transports.http.client.error_replies import Dial, HttpFailure, SessionGone
 from antiphon.transports.http.client.http_request import Web, check_url, new_session
@@ -139,9 +139,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
             return
         listener = Listener(self._line)
         self._listening = asyncio.get_running_loop().create_task(listener.run())
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LISTEN_PATIENCE):
-                await listener.settled.wait()
+        await wait_at_most(_LISTEN_PATIENCE, listener.settled.wait())
 
     def _session_lost(self) -> None:
         current = asyncio.current_task()
