@@ -105,7 +105,7 @@ async def test_of_too_many_principals_the_longest_unused_goes(tmp_path: Path, mo
     async with Client(Caller(gateway, "ann")) as ann, Client(Caller(gateway, "ben")) as ben:
         hers = await pid(ann, "one")
         [upstream] = [one for one in upstreams_of(gateway) if one.process == hers]
-        with upstream.keep_running():
+        async with upstream.running():
             assert "try again later" in str(await asyncio.gather(ben.ping(), pid(ben, "one"), return_exceptions=True))
         await pid(ben, "one")
         await until(lambda: not lives(hers))

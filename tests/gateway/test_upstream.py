@@ -128,7 +128,7 @@ async def test_one_that_nobody_uses_is_stopped(tmp_path: Path):
     one = upstream(script(tmp_path, SERVER), idle_timeout=0.05)
     # It rests from here on, and not for long: the time is over while somebody holds it.
     await one.start()
-    with one.keep_running():
+    async with one.running():
         first = one.process
         assert first is not None
         stop = asyncio.get_running_loop().create_future()

@@ -314,7 +314,7 @@ async def test_a_session_of_a_link_is_of_its_own_name_and_ends():
 async def test_a_decision_that_comes_as_the_question_expires_is_too_late():
     """It is said to have expired, though nobody has written that down yet."""
     async with linked() as made, made.browser() as browser:
-        with PendingCall(0.0, 600.0).entered(), pytest.raises(Rejected):
+        with PendingCall(0.0, 600.0), pytest.raises(Rejected):
             await made.host.confirm(CallToolRequestParams.of("pay", {"amount": 5}), origin("1"))
         [question] = await made.queue.pending()
         own = f"/review/{question.id}"

@@ -462,10 +462,8 @@ def _compute_group_key(principal: str | None, offered: ClientCapabilities | None
     return encode_value((principal, relayed))
 
 
-@lru_cache(MAX_GROUPS)
-def _key_of(principal: str | None) -> bytes:
-    """Return the key of the group for a principal if asks are not relayed. Cached, because every request needs it."""
-    return _compute_group_key(principal, None)
+_key_of = lru_cache(MAX_GROUPS)(partial(_compute_group_key, offered=None))
+"""Returns the key of the group for a principal if asks are not relayed. Cached, because every request needs it."""
 
 
 class Proxy:

@@ -196,7 +196,7 @@ class OpenRequests:
 
     def take_causes(self, request: ServerRequest) -> str:
         """Say why asks of a request that has ended were not answered, and forget it; empty if all were."""
-        return "; ".join(dict.fromkeys(self._causes.pop(request, ())))
+        return "; ".join(dict.fromkeys(self._causes.pop(request, ()))) if self._causes else ""
 
     async def log(self, message: Received) -> None:
         """Pass a log message on to the newest open request of each client; to all clients if no request is open."""

@@ -138,7 +138,7 @@ async def _call_tool(group: PrincipalGroup, request: ServerRequest) -> CallToolR
             return fail_tool(f"No call of this tool with the id {id} waits for approval, or it has expired.")
         params = found
     pending = PendingCall(terms.answer_within, terms.pending_for)
-    with pending.entered():
+    with pending:
         return await _make_call(group, request, owned, params, pending)
 
 
@@ -204,7 +204,7 @@ async def _run_when_decided(
     if terms.host is None or not await wait_for_decision(terms.host.store, id):
         return fail_tool(f"Nobody has approved this call in time (id {id}); it has not run.")
     pending = PendingCall(ANSWER_WITHIN, terms.pending_for)
-    with pending.entered():
+    with pending:
         made = await _make_call(group, request, owned, params, pending, is_task=True)
     return made if isinstance(made, CallToolResult) else fail_tool("The call goes on as another task.")
 

@@ -9,8 +9,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal
@@ -186,15 +186,9 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
         Raises:
             Unavailable: it cannot be started, or failed a moment ago.
         """
-        with self.keep_running():
-            yield await self.started()
-
-    @contextmanager
-    def keep_running(self) -> Generator[None]:
-        """Keep the server from being stopped as unused while the context lasts."""
         self.take()
         try:
-            yield
+            yield await self.started()
         finally:
             self.let_go()
 
@@ -274,8 +268,8 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
 
     async def start(self) -> None:
         """Start the server if it is not running. See ``used``."""
-        with self.keep_running():
-            await self.started()
+        async with self.running():
+            pass
 
     async def close(self) -> None:
         """Stop the server for good."""

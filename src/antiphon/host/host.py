@@ -258,7 +258,7 @@ class Host:
         """
         desk = self._desk_for(*origin.identities)
         passed = await pass_result(desk, result, params, origin)
-        if isinstance(passed, CallToolResult) and "links" in desk.policy.variables:
+        if desk.policy.rules and isinstance(passed, CallToolResult) and "links" in desk.policy.variables:
             desk.passed.note_links(origin, list_links(passed))
         return passed
 

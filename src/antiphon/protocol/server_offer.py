@@ -143,7 +143,9 @@ class ModernResults:
         """Complete an encoded result: our own lists directly, one of another server without losing its members."""
         encoded = bytes(result)
         if encoded[:2] in (b'{"', b"{}") and encoded.find(b'"_meta"') < 0:
-            has_kind = encoded.find(b'"resultType"') >= 0 and "resultType" in _decode_object(result)
+            # Many servers write it first; elsewhere the word may be in a text.
+            at = encoded.find(b'"resultType"')
+            has_kind = at == 1 or (at > 1 and "resultType" in _decode_object(result))
             return prepend_members(self._meta if has_kind else self._complete, encoded)
         members = _decode_object(result)
         meta = _decode_object(members.get("_meta", b"{}"))

@@ -249,6 +249,7 @@ class ServerMiddlewareStack:
 
     def __init__(self) -> None:
         self._functions: list[Middleware] = []
+        self._finders: list[Callable[[CallToolRequestParams], CallToolRequestParams]] = []
 
     def __bool__(self) -> bool:
         return bool(self._functions)
@@ -258,6 +259,8 @@ class ServerMiddlewareStack:
         if not callable(function):
             raise ConfigError(f"middleware is a function, async (request, call_next) -> result, not {function!r}")
         self._functions.append(function)
+        # Once for all calls: to find out that a function has no such attribute takes long.
+        self._finders += filter(None, [getattr(function, "find_called", None)])
 
     def code(self) -> bytes:
         """Return a digest of the code: calls that began before the code changed do not continue after it."""
@@ -265,10 +268,8 @@ class ServerMiddlewareStack:
 
     def find_called(self, params: CallToolRequestParams) -> CallToolRequestParams:
         """Return the call that these params lead to, as far as middleware knows before it runs."""
-        for function in self._functions:
-            find: Callable[[CallToolRequestParams], CallToolRequestParams] | None
-            if (find := getattr(function, "find_called", None)) is not None:
-                params = find(params)
+        for find in self._finders:
+            params = find(params)
         return params
 
     async def run(self, request: ServerRequest, handler: CallNext) -> Any:
@@ -279,19 +280,19 @@ class ServerMiddlewareStack:
         return await handler(request)
 
 
+_ALSO_RETURNED = {"subscriptions/listen": type(None), "tools/call": CreateTaskResult}
+"""A subscription has no result before its end. A call that goes on as a task has a handle as its result."""
+
+
 async def _call_function(function: Middleware, call_next: CallNext, request: ServerRequest) -> Any:
     result = await function(request, call_next)
     method = request.method
     row = METHODS.get(method)
     expected = row.result if row is not None else Wire
-    # A subscription has no result before its end, so its handler and all middleware return None.
-    is_open = result is None and method == "subscriptions/listen"
-    # A call that goes on as a task has a handle as its result.
-    is_task = isinstance(result, CreateTaskResult) and method == "tools/call"
-    if expected is not None and not is_open and not is_task and not isinstance(result, expected):
-        name = getattr(function, "__qualname__", repr(function))
-        raise TypeError(
-            f"the middleware {name} returned {type(result).__name__} for {method}: return what call_next returned, "
-            f"or a {expected.__name__}"
-        )
-    return result
+    if expected is None or isinstance(result, (expected, _ALSO_RETURNED.get(method, expected))):
+        return result
+    name = getattr(function, "__qualname__", repr(function))
+    raise TypeError(
+        f"the middleware {name} returned {type(result).__name__} for {method}: return what call_next returned, "
+        f"or a {expected.__name__}"
+    )

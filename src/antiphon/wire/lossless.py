@@ -78,10 +78,13 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = (), read: Any = No
     peers, such as those written in Go, take it for that member, of which a person may have seen another value.
     """
     members = _decode_object(raw or b"{}")
-    known = {name for _, name, _ in _members_of(type(read))} if isinstance(read, Wire) else set[str]()
-    folded = {name.casefold() for name in known}
-    for name in (*without, *(each for each in members.keys() - known if each.casefold() in folded)):
+    for name in without:
         members.pop(name, None)
+    if isinstance(read, Wire):
+        known, folded = _names_of(type(read))
+        for name in members.keys() - known:
+            if name.casefold() in folded:
+                del members[name]
     meta = bytes(members.get("_meta", b""))
     if meta:
         kept = _filter_meta(meta) if len(meta) > _SHORT else _filter_meta_again(meta)
@@ -180,6 +183,13 @@ def _find_changed_texts(before: Wire, after: Wire) -> dict[str, str | None] | No
 def _members_of(kind: type[Wire]) -> tuple[tuple[str, str, bool], ...]:
     """Return the members of a type: here, on the wire, and whether ``None`` means that it is absent."""
     return tuple((each.name, each.encode_name, each.default is None) for each in msgspec.structs.fields(kind))
+
+
+@lru_cache
+def _names_of(kind: type[Wire]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of the members of a type on the wire, and the same without regard to case."""
+    names = frozenset(name for _, name, _ in _members_of(kind))
+    return names, frozenset(name.casefold() for name in names)
 
 
 def _with_texts(original: bytes | Raw, texts: Mapping[str, str | None]) -> bytes | Raw:

@@ -69,7 +69,7 @@ async def test_what_waits_is_listed(desk: Waiting):
 
 async def test_a_call_whose_caller_has_left_is_not_said_to_have_lost_its_process(desk: Waiting):
     """It asks again later, and may well be running."""
-    with PendingCall(0.0, 600.0).entered(), pytest.raises(Rejected, match="waits for approval"):
+    with PendingCall(0.0, 600.0), pytest.raises(Rejected, match="waits for approval"):
         await desk.host.confirm(CallToolRequestParams.of("pay", {"sum": 5}), origin("1"))
     listed = await desk.named()
     shown = await desk.run("review", "show", listed.partition(":")[0])

@@ -47,7 +47,7 @@ def test_the_order_of_arguments_makes_no_other_call() -> None:
 async def test_a_call_is_known_within_its_block_only() -> None:
     """What another task asks meanwhile waits as long as it takes."""
     pending = PendingCall(50.0, 3600.0)
-    with pending.entered():
+    with pending:
         assert PENDING.get() is pending
     assert PENDING.get() is None
 
@@ -61,7 +61,7 @@ async def test_an_approval_ends_with_its_call() -> None:
         ElicitRequestParams.form("Order P-1?", CONFIRM_FORM),
     )
     pending = PendingCall(50.0, 3600.0)
-    with pending.entered():
+    with pending:
         pending.approve(CALL, asked, "ann")
         assert pending.take_confirmation(form, asked)
         pending.approve(CALL, asked, "ann")
@@ -75,7 +75,7 @@ async def test_a_question_that_another_call_is_joining_is_not_taken_back(monkeyp
     host = Host(Scripted([]), reviewer=queue, store=store)
 
     async def call() -> object:
-        with PendingCall(50.0, 3600.0).entered():
+        with PendingCall(50.0, 3600.0):
             return await host.confirm(CallToolRequestParams.of("order", {"sku": "P-1"}), origin())
 
     async def join_and_cancel(row: ReviewRow) -> ReviewRow:

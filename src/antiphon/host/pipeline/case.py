@@ -404,8 +404,6 @@ class Case:
 
     async def save(self, change: Change | None = None) -> str | None:
         """Save a change together with the steps recorded so far. Returns the key of what prevents it."""
-        if change is None and not self._unsaved:
-            return None
         change = change or _NOTHING
         if not self._unsaved and change == _NOTHING:
             return None

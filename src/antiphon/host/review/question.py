@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
@@ -386,16 +386,14 @@ class PendingCall:
         self._approved = None
         return True
 
-    @contextmanager
-    def entered(self) -> Generator[None]:
+    def __enter__(self) -> None:
         """Let what is asked within the block be about this call. After it, its approval confirms nothing."""
-        before = PENDING.set(self)
-        try:
-            yield
-        finally:
-            PENDING.reset(before)
-            # The task that reads from an older server has the context of the call that started it, and outlives it.
-            self._approved = None
+        self._before = PENDING.set(self)
+
+    def __exit__(self, *_error: object) -> None:
+        PENDING.reset(self._before)
+        # The task that reads from an older server has the context of the call that started it, and outlives it.
+        self._approved = None
 
 
 PENDING: ContextVar[PendingCall | None] = CARRIED
