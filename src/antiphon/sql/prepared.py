@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import ClauseElement, Connection, Executable, Table
+from sqlalchemy import ClauseElement, Connection, CursorResult, Executable, Table
 from sqlalchemy.sql.compiler import SQLCompiler
 
 if TYPE_CHECKING:
@@ -45,17 +45,17 @@ class Prepared:
 
     def rows(self, connection: Connection, values: Values) -> list[Sequence[Any]]:
         """Run it, and return the rows."""
-        driver = self._driver(connection)
-        if driver is not None:
-            return driver.execute(self._text, self._all(values)).fetchall()
-        return [tuple(row) for row in connection.execute(self._statement, dict(values))]
+        return list(map(tuple, self._run(connection, values)))
 
     def count(self, connection: Connection, values: Values) -> int:
         """Run it, and return the number of rows changed."""
+        return self._run(connection, values).rowcount
+
+    def _run(self, connection: Connection, values: Values) -> sqlite3.Cursor | CursorResult[Any]:
         driver = self._driver(connection)
         if driver is not None:
-            return driver.execute(self._text, self._all(values)).rowcount
-        return connection.execute(self._statement, dict(values)).rowcount
+            return driver.execute(self._text, self._all(values))
+        return connection.execute(self._statement, dict(values))
 
     def many(self, connection: Connection, values: Sequence[Values]) -> None:
         """Run it once for each of the values."""

@@ -265,7 +265,8 @@ class SqliteRunner(Runner):
             driver.rollback()
             connection.rollback()
             raise
-        driver.commit()
+        # As a statement, which the driver keeps prepared; its ``commit`` would prepare one each time.
+        driver.execute("COMMIT")
         if connection.in_transaction():
             connection.commit()
         return result

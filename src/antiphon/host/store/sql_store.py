@@ -3,10 +3,10 @@
 Owns opening it, the lease of this process, and one transaction per method. ``money``, ``reviews``, ``grants``,
 ``audit`` and ``recovery`` have the work done in them.
 
-A transaction costs far more than the changes in it. While one runs, and for the rest of a turn of the event loop in
-which one ran at once, the next changes are collected, and then made together (``Grouped``): each of them still happens
-completely or not at all, in order of arrival. Where changes come alone, each is made at once; while several come
-together now and then, the first of them waits for the end of its turn as well.
+A transaction costs far more than the changes in it. While one runs, the next changes are collected, and then made
+together (``Grouped``): each of them still happens completely or not at all, in order of arrival. Where changes come
+alone, each is made at once; while several come together now and then, and just after another transaction, a change
+waits for the next turn of the event loop, and is made with all that come until then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import CoroutineType
-from typing import Any, Concatenate, Generic, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -40,33 +40,33 @@ from antiphon.sql.runner import CLOSING, Runner
 C = TypeVar("C")
 
 
-class _WaitingChange(NamedTuple, Generic[C]):
-    """A change, and the future of its caller."""
-
-    change: C
-    done: asyncio.Future[None]
-
-
 MAX_GROUP = 64
 """Most changes in one transaction: more would gain little, and other processes wait for it."""
 
 
 CALM = 8
 """Transactions in a row with a single change, after which the next change is not expected to have company."""
+_SAME_TURN = 0.000_1
+"""Seconds after a transaction in which a change may belong to the same turn of the event loop, and more may come in it.
+To be told of the end of each turn would take one turn more of every change that comes alone."""
 
 
 class Grouped(Generic[C]):
     """Groups changes. ``make`` makes several in one transaction: all of them, or none and it raises."""
 
-    def __init__(self, make: Callable[[Sequence[C]], Awaitable[None]], refused: type[Exception]) -> None:
-        """Take the function that makes changes.
-
-        ``refused`` is raised if one is not allowed; each is then made by itself.
-        """
+    def __init__(
+        self,
+        make: Callable[[Sequence[C]], Awaitable[None]],
+        refused: type[Exception],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``refused`` is raised if a change is not allowed; each of its group is then made by itself."""
+        self._clock, self._ended_at = clock, -1.0
         self._make = make
         self._refused = refused
-        self._waiting: list[_WaitingChange[C]] = []
-        self._alone: deque[_WaitingChange[C]] = deque()
+        self._waiting: list[tuple[C, asyncio.Future[None]]] = []
+        """Changes, each with the future of its caller."""
+        self._alone: deque[tuple[C, asyncio.Future[None]]] = deque()
         self._making: asyncio.Future[None] | None = None
         self._is_collecting = False
         """Whether changes are collected until the next turn of the event loop."""
@@ -80,9 +80,9 @@ class Grouped(Generic[C]):
             Done when the change is made, with whatever making it raises.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_WaitingChange(change, done))
+        self._waiting.append((change, done))
         if self._making is None and not self._is_collecting:
-            if self._alone_in_row < CALM:
+            if self._alone_in_row < CALM or self._clock() - self._ended_at < _SAME_TURN:
                 self._collect()
             else:
                 self._begin()
@@ -94,43 +94,42 @@ class Grouped(Generic[C]):
             await (asyncio.sleep(0) if self._making is None else asyncio.wait([self._making]))
 
     def _begin(self) -> None:
-        """Start with the next changes, if there are any."""
+        """Start with the next changes."""
         self._is_collecting = False
-        if not self._alone and not self._waiting:
-            return
         if self._alone:
             group = [self._alone.popleft()]
         else:
             group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
             self._alone_in_row = 0 if len(group) > 1 else self._alone_in_row + 1
         try:
-            making = asyncio.ensure_future(self._make([one.change for one in group]))
+            self._making = making = asyncio.ensure_future(self._make([change for change, _ in group]))
         except Exception as error:
             # The transaction could not start. Handled like a failed one, so that the next change makes an
             # attempt of its own.
-            making = asyncio.get_running_loop().create_future()
+            self._making = making = asyncio.get_running_loop().create_future()
             making.set_exception(error)
-        self._making = making
         if making.done():
             self._made(group, making)
         else:
             making.add_done_callback(partial(self._made, group))
 
-    def _made(self, group: list[_WaitingChange[C]], making: asyncio.Future[None]) -> None:
+    def _made(self, group: list[tuple[C, asyncio.Future[None]]], making: asyncio.Future[None]) -> None:
         error = asyncio.CancelledError() if making.cancelled() else making.exception()
         if len(group) > 1 and isinstance(error, self._refused):
             # Nothing was changed: making each by itself shows which one is refused.
             self._alone.extend(group)
         else:
-            for one in group:
-                settle_future(one.done, error, None)
-        self._making = None
-        self._collect()
+            for _, done in group:
+                settle_future(done, error, None)
+        self._making, self._ended_at = None, self._clock()
+        if self._alone or self._waiting:
+            self._collect()
 
     def _collect(self) -> None:
-        """Begin the next transaction in the next turn of the event loop, with all changes until then."""
+        """Begin the next transaction after the next turn of the event loop, with all changes until then."""
         self._is_collecting = True
-        asyncio.get_running_loop().call_soon(self._begin)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, self._begin)
 
 
 Work = Callable[[Connection], None]
@@ -283,13 +282,13 @@ class SqlStore:
 
     async def commit(self, change: base.Change) -> str | None:
         try:
-            await self._open()
+            if self._heart is None or self._outdated is not None:
+                await self._open()
             await self._patience.wait(self._changes.add(change))
         except money.RefusedChange as refused:
             return str(refused)
-        for id in [change.finish, *(change.ended.reviews if change.ended is not None else ())]:
-            if id is not None:
-                self.news.tell(id)
+        for id in filter(None, [change.finish, *(change.ended.reviews if change.ended is not None else ())]):
+            self.news.tell(id)
         return None
 
     async def block(self, row: base.BlockRow) -> None:
@@ -417,8 +416,7 @@ class SqlStore:
 
     def _make(self, changes: Sequence[base.Change]) -> Awaitable[None]:
         # Contents and definitions may be megabytes.
-        has_content = any(record.content for each in changes for record in each.records)
-        is_brief = not has_content and not any(change.define for change in changes)
+        is_brief = not any(each.define or any(record.content for record in each.records) for each in changes)
         making = self._runner.run(partial(self._commit_changes, changes), brief=is_brief)
         if any(change.settle for change in changes):
             making.add_done_callback(partial(self._save_later, changes))
