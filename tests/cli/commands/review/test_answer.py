@@ -105,6 +105,17 @@ def _changed(place: str) -> None:
         database.execute("UPDATE reviews SET hash = ?", ["0" * 64])
 
 
+async def test_what_a_newer_release_asks_is_not_said_to_be_over(desk: Waiting):
+    """It waits still, and can be decided there."""
+    await desk.ask()
+    id = (await desk.pending()).id
+    with closing(sqlite3.connect(desk.place)) as database, database:
+        database.execute("UPDATE reviews SET item = '{}'")
+    said = f"{id}: it waits, but cannot be read by this release"
+    assert said in (await desk.run("review", "show", id)).out
+    assert said in (await desk.run("review", "approve", id)).err
+
+
 LONG = "https://example.com@evil.test/" + "a" * 300 + "/end"
 ADDRESS = ElicitRequestParams(mode="url", message="Pay", url=LONG, elicitation_id="1")
 SUGGESTED = ElicitRequestParams.form("Sure?", {"properties": {"delete": {"type": "boolean", "default": True}}})

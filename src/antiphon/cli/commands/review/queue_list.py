@@ -237,7 +237,9 @@ async def find_pending(store: Store, ids: Sequence[str]) -> list[Question]:
 
 
 def explain_lateness(question: Question) -> str:
-    """Say why a question cannot be decided any more."""
+    """Say why a question cannot be decided, or not any more."""
+    if question.state == "pending" and question.item is None:
+        return f"{question.id}: it waits, but cannot be read by this release; a newer one may have stored it"
     if question.state == "held":
         return f"{question.id}: already decided by {question.by or 'somebody'}, who can still undo it"
     if question.state in ("decided", "done"):
