@@ -17,7 +17,7 @@ import antiphon.server
 from antiphon import CallToolResult, Client, ConfigError, Context, CreateMessageResult, Elicited, Sample, Server, types
 from antiphon.gateway import Gateway
 from antiphon.host import Host
-from antiphon.machine.other_frameworks import ELSEWHERE
+from antiphon.machine.other_frameworks import ELSEWHERE, check_argument_types
 from antiphon.server.features.checked_options import AccessOptions
 from antiphon.server.features.tools import ToolOptions
 
@@ -194,3 +194,14 @@ def test_a_server_elsewhere_is_mounted_by_a_proxy(place: str):
     """``mount`` refuses the target itself."""
     remedies = {**dict(rows("server.mount()")), **dict(rows("antiphon"))}
     assert "server.mount(Proxy(target))" in remedies[place]
+
+
+def test_a_constructor_that_a_program_has_wrapped_takes_what_it_took():
+    """As instrumentation does it: the annotations are its own, and need not be text."""
+
+    class Traced:
+        def __init__(self, name, **options) -> None: ...
+
+    Traced.__init__.__annotations__.update(name=str, options=Any)
+    Traced.__init__.__annotations__["return"] = None
+    check_argument_types(Traced, {"name": "shop"})

@@ -110,7 +110,8 @@ def _list_checks(owner: type) -> Sequence[tuple[str, str, tuple[type, ...], tupl
     function: Any = owner.__init__
     known: Any = {**function.__globals__, **_PLAIN}
     found: list[Any] = []
-    for name, hint in function.__annotations__.items():
+    # As text also where a program has put a function of its own in place of ours.
+    for name, hint in ((name, str(hint)) for name, hint in function.__annotations__.items()):
         words = known.get(hint.removeprefix("Collection[").removesuffix("]"))
         kinds = tuple(known.get(kind) for kind in hint.split(" | "))
         are_classes = all(isinstance(kind, type) and getattr(kind, "_is_runtime_protocol", True) for kind in kinds)
