@@ -38,7 +38,7 @@ from antiphon.host.review.question import PENDING, CallLeft, CallTaken, Outcome
 from antiphon.host.store.base import BlockRow
 from antiphon.host.store.chain import Step
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.machine.call_time import count_time
+from antiphon.machine.call_time import count_time, hold_variable
 from antiphon.wire.content import EmbeddedResource, ResourceContents
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin
@@ -502,22 +502,21 @@ async def _ask_about_result(case: Case, params: CallToolRequestParams, examined:
     entered, pending = admit_ask(case), PENDING.get()
     seconds = [case.expires_in, None if pending is None else max(0.0, pending.seconds_left)]
     # The outcome of a call that has run is not asked for again, so that its caller is answered before it leaves.
-    before = PENDING.set(None)
     try:
-        expires_in = min((each for each in seconds if each is not None), default=None)
-        case.origin = structs.replace(case.origin, patience=expires_in)
-        await case.save()
-        item = review.ToolItem(
-            origin=case.origin,
-            params=params,
-            result=examined.masked,
-            choices=frozenset({"approve", "answer", "deny"}),
-            risks=examined.risks,
-            expires_in=expires_in,
-        )
-        decision = await decided(case, item, entered)
+        with hold_variable(PENDING, None):
+            expires_in = min((each for each in seconds if each is not None), default=None)
+            case.origin = structs.replace(case.origin, patience=expires_in)
+            await case.save()
+            item = review.ToolItem(
+                origin=case.origin,
+                params=params,
+                result=examined.masked,
+                choices=frozenset({"approve", "answer", "deny"}),
+                risks=examined.risks,
+                expires_in=expires_in,
+            )
+            decision = await decided(case, item, entered)
     finally:
-        PENDING.reset(before)
         case.desk.gate.leave(entered)
     await case.finish()
     if isinstance(decision, review.Answer):

@@ -24,6 +24,7 @@ from tests.cli.program import at_terminal, ended, in_process
 from tests.cli.waiting import Waiting, editor
 from tests.host.asks import request
 from tests.host.review.asking import FORM, Asking, asking
+from tests.host.review.test_open_questions import put
 from tests.host.terminal.screenful import Screenful, screenful
 
 HOSTILE = "\x1b]0;owned\x07\x1b]52;c;ZXZpbA==\x07\x1b[2Jred \u202eevil [bold]tag[/bold]"
@@ -62,6 +63,22 @@ async def test_the_first_request_is_shown_and_approved():
             assert (await asked).content.text == "one"
             [question] = await host.queue.history()
             assert (question.by, question.state) == ("ada", "done")
+
+
+async def test_a_question_of_a_newer_release_is_in_nobodys_way():
+    """Enter takes the first one that can be read, and the other is said to wait."""
+    async with asking() as host:
+        await put(host.store, 1, item="{}")
+        asked = await host.ask("Describe a hat")
+        async with at_queue(host) as person:
+            person.type("r01\n")
+            await person.expect("cannot be read by this release")
+            await person.expect(PROMPT)
+            person.type("\n")
+            await person.expect("decision> ")
+            person.type("a\n")
+            await person.expect("Decided.")
+            assert (await asked).content.text == "one"
 
 
 async def test_a_grant_covers_what_waits_after_saying_how_many():

@@ -240,11 +240,10 @@ def explain_lateness(question: Question) -> str:
     """Say why a question cannot be decided, or not any more."""
     if question.state == "pending" and question.item is None:
         return f"{question.id}: it waits, but cannot be read by this release; a newer one may have stored it"
-    if question.state == "held":
-        return f"{question.id}: already decided by {question.by or 'somebody'}, who can still undo it"
-    if question.state in ("decided", "done"):
+    if question.state in ("held", "decided", "done"):
         became = "" if question.outcome is None else f". {summary.outcome_text(question.outcome, ENGLISH)}"
-        return f"{question.id}: already decided by {question.by or 'somebody'}{became}"
+        more = ", who can still undo it" if question.state == "held" else became
+        return f"{question.id}: already decided by {question.by or 'somebody'}{more}"
     if question.state in ("pending", "expired"):
         return f"{question.id}: has expired, which is a refusal"
     why = {"blocked": "its server is blocked", "taken": "the same call was decided in another question"}

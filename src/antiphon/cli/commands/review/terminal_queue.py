@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from antiphon.cli.commands.review.queue_list import draw_list, time_left
+from antiphon.cli.commands.review.queue_list import draw_list, explain_lateness, time_left
 from antiphon.cli.options import By, user_name
 from antiphon.cli.output.formats import format_time, is_interactive
 from antiphon.cli.store import StoreOptions, open_chosen_store, ring_for_questions
@@ -164,12 +164,14 @@ class ReviewQueue:
 
     async def _decide(self, typed: str) -> None:
         """Show the question that was picked, and store what the person decides."""
-        found = [each for each in self._pending if each.id.startswith(typed.lower())][: 1 if not typed else 2]
+        known = [each for each in self._pending if typed or each.item is not None]
+        found = [each for each in known if each.id.startswith(typed.lower())][: 1 if not typed else 2]
         if len(found) != 1:
             await self._console.say(self._words("queue.unknown"))
             return
         question = found[0]
         if question.item is None:
+            await self._console.say(explain_lateness(question))
             return
         item = msgspec.structs.replace(question.item, expires_in=time_left(question, time.time()))
         shown = await asyncio.to_thread(show_item, item, question.kind)
