@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.config_files import (
+    FileWatch,
     config_paths,
     describe_servers,
     find_entries,
@@ -199,3 +200,16 @@ def test_a_huge_file_is_not_read(folder: Path):
     (folder / "f.json").write_text(" " * (1024 * 1024 + 1), encoding="utf-8")
     with pytest.raises(ConfigError, match="larger than"):
         read_config(folder / "f.json")
+
+
+def test_a_file_that_is_written_all_the_time_hides_no_change_of_another(tmp_path: Path):
+    """Such as what a server itself writes beside its source; it counts once it stays as it is."""
+    source, busy = tmp_path / "server.py", tmp_path / "state.toml"
+    source.write_text("before")
+    watch = FileWatch(lambda: (source, busy))
+    source.write_text("afterwards")
+    found: list[set[Path]] = []
+    for text in (".", "..", "..."):
+        busy.write_text(text)
+        found.append(watch.find_changes(watch.look()))
+    assert [*found, watch.find_changes(watch.look())] == [set(), {source}, set(), {busy}]

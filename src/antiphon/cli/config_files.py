@@ -526,13 +526,12 @@ class FileWatch:
     def find_changes(self, now: _Look) -> set[Path]:
         """Return the files that have changed since this method last returned some. ``now``: what ``look`` returned.
 
-        A change counts only if two looks in a row see the same, because a file may still be being written.
+        A change counts only if two looks in a row see the same of the file, which may still be being written.
         """
         before, self._before = self._before, now
-        if now != before or before == self.seen:
-            return set()
-        changed = {path for path, _ in now.items() ^ self.seen.items()}
-        self.seen = now
+        changed = {path for path, _ in now.items() ^ self.seen.items() if now.get(path) == before.get(path)}
+        if changed:
+            self.seen = now
         return changed
 
     def look(self) -> _Look:

@@ -145,7 +145,7 @@ class FolderWatch(FileWatch):
                 break
 
     async def wait_for_change(self) -> str:
-        """Return the name of a file that has changed, once all stay as they are."""
+        """Return the name of a file that has changed, once it stays as it is."""
         while True:
             await asyncio.sleep(_LOOK)
             if changed := self.find_changes(await asyncio.to_thread(self.look)):
