@@ -213,3 +213,13 @@ def test_a_file_that_is_written_all_the_time_hides_no_change_of_another(tmp_path
         busy.write_text(text)
         found.append(watch.find_changes(watch.look()))
     assert [*found, watch.find_changes(watch.look())] == [set(), {source}, set(), {busy}]
+
+
+def test_a_file_that_has_just_been_written_is_told_of_after_another(tmp_path: Path):
+    """Its last change was seen for the first time when the other one counted."""
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    watch = FileWatch(lambda: (first, second))
+    first.write_text("{}")
+    assert watch.find_changes(watch.look()) == set()
+    second.write_text("{}")
+    assert [watch.find_changes(watch.look()) for _ in range(3)] == [{first}, {second}, set()]

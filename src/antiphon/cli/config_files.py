@@ -530,8 +530,9 @@ class FileWatch:
         """
         before, self._before = self._before, now
         changed = {path for path, _ in now.items() ^ self.seen.items() if now.get(path) == before.get(path)}
-        if changed:
-            self.seen = now
+        # One that is still being written is compared with what it was before.
+        others = {path: state for path, state in self.seen.items() if path not in changed}
+        self.seen = others | {path: now[path] for path in changed & now.keys()}
         return changed
 
     def look(self) -> _Look:
