@@ -196,7 +196,7 @@ async def hide_a_filtered_tool(case: Case) -> None:
     assert case.ran() == []
 
 
-@check("R19", own=True, policy="[defaults.caps]\nper_minute = 3\n", shops=("limited",))
+@check("R19", own=True, per_minute=3, shops=("limited",))
 async def keep_the_rate(case: Case) -> None:
     """More calls of one server in a minute than it may have are refused, and nobody is asked."""
     told = [await case.call("order", amount=amount) for amount in range(4)]

@@ -90,6 +90,7 @@ class World:
         *,
         policy: str = "",
         defaults: str = "",
+        per_minute: int = 10_000,
         within: float = SOON,
         keep: float = 3600,
         shops: tuple[str, ...] = ("shop",),
@@ -102,6 +103,7 @@ class World:
         Args:
             policy: further tables of its configuration, in TOML.
             defaults: further defaults.
+            per_minute: most asks of a server in a minute. Those of all checks are of one, and fast where they are many.
             within: seconds until a caller is told to ask again.
             keep: seconds until a question expires.
             shops: the servers behind it.
@@ -118,6 +120,8 @@ class World:
             review_timeout = {keep}
             keep_content = true
             {defaults}
+            [defaults.caps]
+            per_minute = {per_minute}
             [gateway]
             answer_within = {within}
             # A host that shows nobody a form takes longer to say so on a busy machine.
