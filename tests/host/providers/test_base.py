@@ -58,6 +58,9 @@ class Counting(Echo):
         (Usage(input_tokens=3, output_tokens=2), Usage(input_tokens=3, output_tokens=2)),
         (Usage(input_tokens=-1, output_tokens=2), None),
         (Usage(input_tokens=1, output_tokens=10**30), Usage(input_tokens=1, output_tokens=2**32)),
+        (Usage(input_tokens=float("nan"), output_tokens=2), None),  # type: ignore[arg-type]
+        (Usage(input_tokens=1, output_tokens=1.5), None),  # type: ignore[arg-type]
+        (Usage(input_tokens=None, output_tokens=2), None),  # type: ignore[arg-type]
     ],
 )
 async def test_a_usage_that_cannot_be_is_not_counted_as_reported(reported: Usage, counted: Usage | None):
@@ -79,6 +82,17 @@ async def test_a_false_usage_does_not_enlarge_what_may_be_spent(tmp_path: Path, 
     with pytest.raises(Rejected) as spent:
         await host(request(), origin("4"))
     assert large.value.data == spent.value.data == {"reason": "budget"}
+    await store.aclose()
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_a_usage_that_is_no_number_leaves_the_accounts_usable(tmp_path: Path, kind: str):
+    """A request whose provider reports NaN is estimated and settled, so that the next request is answered."""
+    store = MemoryStore() if kind == "memory" else open_store(tmp_path / "host.db")
+    counts = [Usage(input_tokens=float("nan")), Usage(input_tokens=1)]  # type: ignore[arg-type]
+    budget = Budget(total=Cap(tokens=1_000))
+    host = Host(Counting(*counts), policy=Policy(default="allow"), reviewer=None, store=store, budget=budget)
+    assert [(await host(request(), origin(ask))).text for ask in ("1", "2")] == ["[echo] Describe a sweater"] * 2
     await store.aclose()
 
 

@@ -175,8 +175,8 @@ async def completion_of(
 
 
 def _bound_usage(usage: Usage | None) -> Usage | None:
-    """Return a usage as it can be counted. One below zero says nothing, and would add to what may be spent."""
-    if usage is None or min(usage.input_tokens, usage.output_tokens) < 0:
+    """Return a usage as it can be counted. One below zero would add to what may be spent, and NaN would spoil sums."""
+    if usage is None or any(type(count) is not int or count < 0 for count in (usage.input_tokens, usage.output_tokens)):
         return None
     # More than any model takes, and less than a store can count.
     return Usage(input_tokens=min(usage.input_tokens, 2**32), output_tokens=min(usage.output_tokens, 2**32))
