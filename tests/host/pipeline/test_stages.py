@@ -14,6 +14,7 @@ from antiphon.host import Deny, Host, MemoryStore, Queue, Scripted, open_store
 from antiphon.host.pipeline.stages import place_of
 from antiphon.host.store.base import BlockRow
 from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import Person, approve, origin, request
 from tests.host.store.stores import KINDS, Place
@@ -31,6 +32,25 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 def test_the_place_is_before_the_colon():
     """As refusals of requests are written."""
     assert place_of(InvalidParams("messages[0].role: nobody")) == "messages[0].role"
+
+
+class Cancelled(Scripted):
+    """A provider whose connection pool was cancelled by somebody else."""
+
+    async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
+        """Await something that was cancelled."""
+        call = asyncio.get_running_loop().create_future()
+        call.cancel()
+        return await call
+
+
+async def test_a_provider_that_was_cancelled_does_not_cancel_the_caller():
+    """The caller gets an error, what was held is settled, and the audit says that the provider failed."""
+    host = Host(Cancelled([]), reviewer=Person(approve))
+    with pytest.raises(InternalError):
+        await host(request(), origin())
+    steps = [record.step for record in host.audit.records()]
+    assert ("failed" in steps, "withdrawn" in steps, "settled" in steps) == (True, False, True)
 
 
 async def test_a_stopped_call_asks_nothing_more():

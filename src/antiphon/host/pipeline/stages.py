@@ -72,6 +72,12 @@ async def conclude_ask(case: Case, work: Awaitable[T]) -> T:
     try:
         outcome = await work
     except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is not None and not task.cancelling():
+            # Nobody withdrew the ask. Raised on, this would end the task of a caller that was never cancelled.
+            case.became = Outcome(became="failed", why="error")
+            failure = case.failure("the provider, the reviewer or the store was cancelled")
+            await _save_rest(case)
+            raise failure from None
         case.note("withdrawn")
         case.became = Outcome(became="late", why="cancelled")
         await _save_withdrawn(case)
