@@ -186,6 +186,11 @@ def test_a_structure_that_holds_itself_is_refused():
             "content.name",
         ),
         (CreateMessageResult(role="assistant", content=results("1").content, model="m"), "content[0]"),
+        (CreateMessageResult(role="assistant", content=TextContent(text="x"), model=None), "model"),  # type: ignore[arg-type]
+        (
+            CreateMessageResult(role="assistant", content=TextContent(text="x"), model="m", stop_reason=5),  # type: ignore[arg-type]
+            "stopReason",
+        ),
     ],
 )
 def test_an_answer_must_be_one(answer: CreateMessageResult, place: str):

@@ -44,6 +44,9 @@ def validate_result(result: sampling.CreateMessageResult, params: sampling.Creat
     """Check an answer; ``InvalidParams`` names the place. It is our mistake, so the server must not get this error."""
     if result.role != "assistant":
         sampling.refuse_place("role", 'an answer comes from the "assistant"')
+    for name, value in (("model", result.model), ("stopReason", result.stop_reason or "")):
+        if not isinstance(value, str):
+            sampling.refuse_place(name, "not a string")
     if not result.blocks:
         sampling.refuse_place("content", "empty")
     offered = {tool.name for tool in params.tools or ()}
