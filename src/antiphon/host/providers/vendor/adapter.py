@@ -247,6 +247,7 @@ class Vendor:
                 )
             else:
                 response = await self._stream_answer(sent, coming)
+            self._check_ended(response, streamed=coming is not None)
             return convert_completion(response, params, self._model, sent.names)
         except ProviderFailure:
             raise
@@ -265,12 +266,15 @@ class Vendor:
         async with streaming as stream:
             async for event in stream:
                 coming.take(event)
-            response = stream.get()
+            return stream.get()
+
+    def _check_ended(self, response: vendor.ModelResponse, *, streamed: bool) -> None:
+        """Raise ``ProviderFailure`` if an answer does not say why it ends: a stream, or one that has no content."""
         said = (response.provider_details or {}).get("finish_reason")
-        if said is None and response.finish_reason in (None, "stop"):
+        if said is None and response.finish_reason in (None, "stop") and (streamed or not response.parts):
             # A complete answer says why it ends. A stream without that broke off, and must not pass for a complete one.
-            raise ProviderFailure("invalid", f"{self._model.provider}: the stream ended before the answer did")
-        return response
+            what = "the stream ended before the answer did" if streamed else "the answer is empty"
+            raise ProviderFailure("invalid", f"{self._model.provider}: {what}")
 
     async def aclose(self) -> None:
         """Close the connections."""
