@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.machine.asyncio_tasks import end_tasks, start_in, wait_at_most
+from antiphon.machine.asyncio_tasks import end_tasks, is_withdrawn, start_in, wait_at_most
 
 
 class Held:
@@ -26,6 +26,26 @@ class Held:
             self.cleaning.set()
             await self.may_end.wait()
             self.ended = True
+
+
+@pytest.mark.parametrize("withdrawn", [True, False])
+async def test_a_cancelled_task_is_told_from_a_cancelled_future(withdrawn: bool):
+    """Both raise ``CancelledError`` where the task waits."""
+    awaited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    begun = asyncio.Event()
+
+    async def work() -> bool:
+        begun.set()
+        try:
+            await awaited
+        except asyncio.CancelledError as error:
+            return is_withdrawn(error)
+        raise AssertionError("nothing was cancelled")
+
+    task = asyncio.create_task(work())
+    await begun.wait()
+    assert task.cancel() if withdrawn else awaited.cancel()
+    assert await task is withdrawn
 
 
 async def test_a_task_is_held_until_it_is_done():

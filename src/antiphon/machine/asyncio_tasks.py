@@ -41,6 +41,12 @@ def ignore_error(done: asyncio.Future[Any]) -> None:
         done.exception()
 
 
+def is_withdrawn(error: BaseException) -> bool:
+    """Return whether an error means that the current task is cancelled, and not just something that it awaited."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
+
+
 async def end_tasks(*tasks: asyncio.Task[Any] | None) -> None:
     """Cancel all tasks, then wait until each has cleaned up.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from msgspec import field
+from msgspec.structs import replace
 
 from antiphon.wire.common import Meta, NotificationParams, RequestParams, Wire
 
@@ -94,6 +95,11 @@ class ElicitResult(Wire, frozen=True, kw_only=True):
     action: ElicitAction
     content: dict[str, ElicitValue] | None = None
     meta: Meta | None = field(name="_meta", default=None)
+
+
+def drop_refused(result: ElicitResult) -> ElicitResult:
+    """Return a result without the values of a form that was not accepted."""
+    return result if result.action == "accept" or result.content is None else replace(result, content=None)
 
 
 class ElicitationCompleteNotificationParams(NotificationParams, frozen=True, kw_only=True):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 from msgspec import structs
 
 from antiphon.client.answers.answerers import Answers, shape_answer
-from antiphon.errors import ConfigError, LocalProtocolError, MethodNotFound, Rejected
+from antiphon.errors import ConfigError, InternalError, LocalProtocolError, MethodNotFound, Rejected
 from antiphon.host.host import Host
 from antiphon.wire.common import ClientCapabilities, RequestParams, SamplingCapability
 from antiphon.wire.content import TextContent
@@ -118,6 +118,29 @@ async def test_what_is_not_offered_is_not_answered() -> None:
     """Even if somebody asks."""
     with pytest.raises(MethodNotFound):
         await Answers(None, None, None).answer(SAMPLE, ORIGIN)
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_the_values_of_a_refused_form_stay_here(action: Literal["decline", "cancel"]) -> None:
+    """A window may return what was typed even if the person has closed it; the server gets the action alone."""
+
+    async def close(params: ElicitRequestParams, origin: Origin) -> ElicitResult:
+        return ElicitResult(action=action, content={"name": "Ada"})
+
+    assert await Answers(None, close, None).answer(FORM, ORIGIN) == ElicitResult(action=action)
+
+
+@pytest.mark.parametrize("timeout", [None, 60.0])
+async def test_an_answerer_that_was_cancelled_does_not_cancel_the_caller(timeout: float | None) -> None:
+    """The caller gets an error that it can handle, because nobody has cancelled its task."""
+
+    async def lose(params: ElicitRequestParams, origin: Origin) -> ElicitResult:
+        window: asyncio.Future[ElicitResult] = asyncio.get_running_loop().create_future()
+        window.cancel()
+        return await window
+
+    with pytest.raises(InternalError):
+        await Answers(None, lose, None, timeout=timeout).answer(FORM, ORIGIN)
 
 
 async def test_a_rejected_elicitation_is_declined() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -13,7 +14,7 @@ from antiphon.errors import InternalError, InvalidParams, Rejected
 from antiphon.host import Deny, Host, MemoryStore, Queue, Scripted, open_store
 from antiphon.host.pipeline.stages import place_of
 from antiphon.host.store.base import BlockRow
-from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import Person, approve, origin, request
@@ -51,6 +52,13 @@ async def test_a_provider_that_was_cancelled_does_not_cancel_the_caller():
         await host(request(), origin())
     steps = [record.step for record in host.audit.records()]
     assert ("failed" in steps, "withdrawn" in steps, "settled" in steps) == (True, False, True)
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_the_values_of_a_refused_form_are_dropped(action: Literal["decline", "cancel"]):
+    """A reviewer of one's own may return what was typed even if the person has refused."""
+    host = Host(reviewer=Person(approve, fill=ElicitResult(action=action, content={"name": "Ada"})))
+    assert await host.elicit(FORM, origin()) == ElicitResult(action=action)
 
 
 async def test_a_stopped_call_asks_nothing_more():

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 from msgspec import Raw, ValidationError, convert, structs
 
 from antiphon.client.rounds.loop import PendingRound
-from antiphon.errors import ConfigError, InvalidParams, LocalProtocolError, MethodNotFound, Rejected
+from antiphon.errors import ConfigError, InternalError, InvalidParams, LocalProtocolError, MethodNotFound, Rejected
+from antiphon.machine.asyncio_tasks import is_withdrawn
 from antiphon.wire import common
 from antiphon.wire.content import TextContent
-from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue, drop_refused
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.lossless import Received, relay_object
 from antiphon.wire.origin import Equipment, Origin
@@ -200,12 +201,15 @@ class Answers:
             forwards = self._sampling if asks_model else self._elicitation if asks_person else self._roots
             if isinstance(forwards, Forwards):
                 return await self._forward(forwards, params, origin, Received(raw or Raw(b"{}"), before or params), key)
-        if self.timeout is None:
-            return await self._answer(params, origin)
         limit = asyncio.timeout(self.timeout)
         try:
             async with limit:
                 return await self._answer(params, origin)
+        except asyncio.CancelledError as error:
+            if is_withdrawn(error):
+                raise
+            # Raised on, it would end the task of a caller that nobody cancelled.
+            raise InternalError("The request was abandoned") from None
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -413,7 +417,7 @@ def _make_message(answer: object) -> CreateMessageResult:
 
 def _make_elicit_result(answer: object) -> ElicitResult:
     if isinstance(answer, ElicitResult):
-        return answer
+        return drop_refused(answer)
     if answer is None:
         return ElicitResult(action="decline")
     if isinstance(answer, Mapping):

@@ -37,10 +37,10 @@ from antiphon.host.review import review
 from antiphon.host.review.question import PENDING, CallLeft, CallTaken, Outcome
 from antiphon.host.store.base import BlockRow
 from antiphon.host.store.chain import Step
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, is_withdrawn
 from antiphon.machine.call_time import count_time, hold_variable
 from antiphon.wire.content import EmbeddedResource, ResourceContents
-from antiphon.wire.elicitation import ElicitResult
+from antiphon.wire.elicitation import ElicitResult, drop_refused
 from antiphon.wire.origin import Origin
 from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult, PromptMessage
 from antiphon.wire.resources import ReadResourceRequestParams, ReadResourceResult
@@ -71,23 +71,17 @@ async def conclude_ask(case: Case, work: Awaitable[T]) -> T:
     case.note("received", case.origin.door or "", **_describe_asker(case))
     try:
         outcome = await work
-    except asyncio.CancelledError:
-        if (task := asyncio.current_task()) is not None and not task.cancelling():
-            # Nobody withdrew the ask. Raised on, this would end the task of a caller that was never cancelled.
-            case.became = Outcome(became="failed", why="error")
-            failure = case.failure("the provider, the reviewer or the store was cancelled")
-            await _save_rest(case)
-            raise failure from None
-        case.note("withdrawn")
-        case.became = Outcome(became="late", why="cancelled")
-        await _save_withdrawn(case)
-        raise
     except AntiphonError as error:
         why = str(error.data.get("reason", "error")) if isinstance(error, Rejected) else "error"
         case.became = None if why == "user" else Outcome(became="failed", why=why)
         await _save_rest(case)
         raise
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
+        if is_withdrawn(error):
+            case.note("withdrawn")
+            case.became = Outcome(became="late", why="cancelled")
+            await _save_withdrawn(case)
+            raise
         case.became = Outcome(became="failed", why="error")
         failure = case.failure(f"the store failed: {type(error).__name__}: {error}")
         await _save_rest(case)
@@ -318,6 +312,7 @@ async def fill_in_form(case: Case, item: review.ElicitItem, admitted: Pass) -> E
         result = filled.result if isinstance(filled, review.Filled) else filled
         if isinstance(result, ElicitResult) and result.action == "accept" and item.params.mode == "form":
             check_content(fields_of(item.params), result.content or {})
+        result = drop_refused(result) if isinstance(result, ElicitResult) else result
     except review.Blocked:
         return case.decline("user" if case.desk.gate.is_stopped(case.origin) else "policy")
     except (review.NoReviewer, TimeoutError, LimitReached) as error:
