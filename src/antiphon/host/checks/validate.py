@@ -44,7 +44,8 @@ def validate_result(result: sampling.CreateMessageResult, params: sampling.Creat
     """Check an answer; ``InvalidParams`` names the place. It is our mistake, so the server must not get this error."""
     if result.role != "assistant":
         sampling.refuse_place("role", 'an answer comes from the "assistant"')
-    for name, value in (("model", result.model), ("stopReason", result.stop_reason or "")):
+    names: dict[str, object] = {"model": result.model, "stopReason": result.stop_reason or ""}
+    for name, value in names.items():
         if not isinstance(value, str):
             sampling.refuse_place(name, "not a string")
     if not result.blocks:
