@@ -82,3 +82,8 @@ async def test_an_awaitable_that_is_no_coroutine_will_do(seconds: float) -> None
     else:
         with pytest.raises(TimeoutError):
             await at_once_or_within(seconds, future)
+
+
+async def test_without_a_limit_it_waits_for_as_long_as_it_takes() -> None:
+    """A host may have no limit for its provider."""
+    assert await at_once_or_within(None, asyncio.sleep(0, "done")) == "done"

@@ -61,7 +61,7 @@ async def end_tasks(*tasks: asyncio.Task[Any] | None) -> None:
         await asyncio.wait(running)
 
 
-async def at_once_or_within(seconds: float, work: Awaitable[T]) -> T:
+async def at_once_or_within(seconds: float | None, work: Awaitable[T]) -> T:
     """Await ``work``, starting a timer only if it has to wait. Raises ``TimeoutError``.
 
     Nearly every write fits into a buffer, and setting up ``asyncio.timeout`` would then take longer than the write.

@@ -8,7 +8,6 @@ import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import Answer, Deny, Host, Limits, Queue, Scripted
-from antiphon.host.pipeline.stages import wait_within
 from antiphon.host.review.review import Ticket
 from antiphon.host.store import MemoryStore
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -95,10 +94,3 @@ def _unchecked(commit):
         return await commit(msgspec.structs.replace(change, finish=None))
 
     return committed
-
-
-async def test_waiting_ends():
-    """After so many seconds; or never."""
-    with pytest.raises(TimeoutError):
-        await wait_within(0, asyncio.Event().wait())
-    assert await wait_within(None, asyncio.sleep(0, "done")) == "done"

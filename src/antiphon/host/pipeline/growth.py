@@ -20,7 +20,7 @@ from antiphon.host.checks.redact import SecretFinding, find_secrets, mask_text
 from antiphon.host.pipeline.case import Case
 from antiphon.host.providers.base import Growth, Streaming
 from antiphon.host.store.base import PartialRow, Store
-from antiphon.machine.asyncio_tasks import wait_at_most
+from antiphon.machine.asyncio_tasks import at_once_or_within, wait_at_most
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams
 
@@ -68,8 +68,7 @@ async def watch_growth(case: Case) -> AsyncGenerator[Growth | None]:
 
 async def _is_watched(store: Store) -> bool:
     try:
-        async with asyncio.timeout(_LOOK):
-            return await store.watched()
+        return await at_once_or_within(_LOOK, store.watched())
     except Exception as error:
         _log.warning("an answer is shown only once it is whole: %s", type(error).__name__)
         return False

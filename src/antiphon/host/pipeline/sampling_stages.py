@@ -35,6 +35,7 @@ from antiphon.host.review.given_grants import Given, Grant
 from antiphon.host.review.question import PENDING
 from antiphon.host.review.review import Answer, Approve, Choice, Edit, ElicitItem, Regenerate, ReviewItem, digest
 from antiphon.host.store.chain import Record
+from antiphon.machine.asyncio_tasks import at_once_or_within
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
@@ -472,7 +473,7 @@ async def _complete_cleared(case: Case, cleared: _Cleared) -> Completion:
         completing = completion_of(
             provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks, growth=growth
         )
-        limited = stages.wait_within(case.desk.generate_timeout, completing)
+        limited = at_once_or_within(case.desk.generate_timeout, completing)
         return await watch_completion(limited, provider, cleared.params, case.chosen.model)
 
 

@@ -375,16 +375,6 @@ async def _warm_provider(provider: Warming, model: str | None) -> None:
         await provider.warm(model)
 
 
-async def wait_within(seconds: float | None, waiting: Awaitable[T]) -> T:
-    """Wait for at most some seconds.
-
-    Raises:
-        TimeoutError: it took longer.
-    """
-    async with asyncio.timeout(seconds):
-        return await waiting
-
-
 async def _extend_denial(case: Case, denial: review.Deny, by: str | None) -> None:
     """Carry out what a denial says about further asks."""
     origin = case.origin
