@@ -83,7 +83,7 @@ async def conclude_ask(case: Case, work: Awaitable[T]) -> T:
             await _save_withdrawn(case)
             raise
         case.became = Outcome(became="failed", why="error")
-        failure = case.failure(f"the store failed: {type(error).__name__}: {error}")
+        failure = case.failure(f"the store or a part of the host failed: {type(error).__name__}: {error}")
         await _save_rest(case)
         raise failure from None
     if not case.is_saved:
