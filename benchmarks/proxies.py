@@ -56,7 +56,7 @@ if place != "memory":
 servers = {f"s{number}": idle if number else command for number in range(count)}
 port = int(os.environ.get("PORT", "0"))
 gateway = Gateway(servers, Host(Scripted([]), **options), max_processes=1000, list_timeout=60)
-gateway.run("http" if port else "stdio", port=port)
+gateway.run("http", port=port) if port else gateway.run()
 """
 FASTMCP = """
 import sys
