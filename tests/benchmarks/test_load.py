@@ -33,16 +33,20 @@ def liar(how: str) -> Peer:
     return Peer(title="liar", stdio=(*LIAR, how, "stdio"), http=(*LIAR, how, "http"))
 
 
-async def tried(servers: Servers, workload: Workload, peer: Peer) -> Figures:
+async def tried(servers: Servers, workload: Workload, peer: Peer, seconds: float = 0.05) -> Figures:
     """Measure shortly."""
-    return await measure(servers, workload, "one", peer, warm=0.01, seconds=0.05)
+    return await measure(servers, workload, "one", peer, warm=0.01, seconds=seconds)
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("key", ["stdio-{}-echo-32", "http-{}-echo-16", "stdio-{}-sample-16", "http-{}-sample-1"])
 async def test_an_honest_server_has_figures(servers: Servers, key: str, era: str):
     """All of them, and sensible ones."""
-    figures = await tried(servers, BY_KEY[key.format(era)], liar("never"))
+    workload = BY_KEY[key.format(era)]
+    figures = await tried(servers, workload, liar("never"))
+    if not figures["server_cpu_us"]:
+        # The system counts in steps of 10 ms, and a server gets less of a busy machine.
+        figures = await tried(servers, workload, liar("never"), seconds=3.0)
     assert figures["rate"] > 0
     assert 0 < figures["p50_us"] <= figures["p99_us"]
     assert figures["server_cpu_us"] > 0

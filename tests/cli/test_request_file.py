@@ -45,7 +45,7 @@ def test_other_messages_name_their_method(text: str, kind: type, tmp_path: Path)
         read_request(file)
 
 
-DEEP = b'{"method":"tools/call","params":{"name":"pay","arguments":{"a":%s}}}' % (b"[" * 5_000 + b"]" * 5_000)
+DEEP = b'{"method":"tools/call","params":{"name":"pay","arguments":{"a":%s}}}' % (b"[" * 60_000 + b"]" * 60_000)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"{}", PARAMS.replace("user", "root").encode(), DEEP])

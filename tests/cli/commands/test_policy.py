@@ -155,7 +155,7 @@ def test_other_asks_are_explained_as_well(method: str, params: dict[str, object]
     assert f"it is {'an ' if said == 'elicitation' else ''}{said}" in done.out
 
 
-DEEP = '{"tool": "pay", "arguments": {"a": %s}}' % ("[" * 5_000 + "]" * 5_000)
+DEEP = '{"tool": "pay", "arguments": {"a": %s}}' % ("[" * 60_000 + "]" * 60_000)
 
 
 @pytest.mark.parametrize(

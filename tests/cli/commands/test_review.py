@@ -162,7 +162,7 @@ async def test_the_call_of_a_tool_is_shown_and_approved(desk: Waiting):
     asked = await desk.kept(desk.queue.confirm(item))
     id = (await desk.pending()).id
     assert '"amount": 7' in (await desk.run("review", "show", id)).out
-    for mistyped in ("7", '{"amount": NaN}', '{"amount": %s}' % ("[" * 5_000 + "]" * 5_000)):
+    for mistyped in ("7", '{"amount": NaN}', '{"amount": %s}' % ("[" * 60_000 + "]" * 60_000)):
         done = await desk.run("review", "approve", await desk.named(), "--arguments", mistyped)
         assert (done.code, done.err.startswith(f"antiphon: {id}: ")) == (2, True)
     assert (await desk.run("review", "approve", await desk.named())).code == 0
