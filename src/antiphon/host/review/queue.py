@@ -607,7 +607,7 @@ class Queue:
                     seen, wait = version, SOON
                     yield version
                 await news.wait(CHECK if self._store.news.are_heard else wait)
-                wait = min(slowest, wait * 1.3)
+                wait = min(slowest, wait * 1.3)  # Looks without news come ever later.
 
     async def _put(
         self, kind: base.ReviewKind, item: AnyItem, digests: Sequence[str], lasts: float | None, *, shared: bool = False

@@ -36,7 +36,8 @@ _MAX_ENTRIES = 20_000
 
 # The types that Python itself knows, and not those of the machine, so that every machine serves the same.
 _TYPES = MimeTypes(filenames=())
-_TYPES.types_map[True].update({".md": "text/markdown", ".yaml": "application/yaml", ".yml": "application/yaml"})
+for _ending, _type in {".md": "text/markdown", ".yaml": "application/yaml", ".yml": "application/yaml"}.items():
+    _TYPES.add_type(_type, _ending)
 
 
 class ServedSkill(Struct, eq=False):
