@@ -123,6 +123,14 @@ def test_what_is_remembered_is_bounded():
     assert (len(gate._recent), len(gate._of_call), len(gate._open)) == (10_000, 10_000, 0)
 
 
+def test_without_a_limit_no_ask_of_the_last_minute_is_kept():
+    """A busy gateway would keep the times of hundreds of thousands."""
+    gate = AskGate(Limits(per_minute=None))
+    for number in range(500):
+        gate.count(origin(str(number), call=f"call-{number}"))
+    assert not gate._recent
+
+
 def test_a_call_is_stopped():
     """Its asks, and no other's."""
     gate = AskGate(Limits())

@@ -98,12 +98,14 @@ class AskGate:
 
     def _admit_caller(self, origin: Origin, max_tokens: int) -> Pass:
         admitted = Pass(origin.alike, _find_chain(origin))
-        recent, opened = self._window(admitted.server), self._open
+        # Without a limit nothing is kept: it would be every ask of the last minute.
+        recent = None if self.limits.per_minute is None else self._window(admitted.server)
+        opened = self._open
         asked = self._of_call.get(admitted.call, 0) + 1
         counts = (
             max_tokens,
             origin.round.n if origin.round else 0,
-            len(recent) + 1,
+            0 if recent is None else len(recent) + 1,
             opened.get(admitted.server, 0) + 1,
             asked,
             opened.get(admitted.call, 0) + 1,
@@ -112,11 +114,13 @@ class AskGate:
             raise LimitReached(
                 next(name for name, *both in zip(_COUNTED, counts, self.counted, strict=True) if gt(*both))
             )
-        recent.append(self._clock())
+        if recent is not None:
+            recent.append(self._clock())
         self._of_call[admitted.call] = asked
         self._of_call.move_to_end(admitted.call)
-        _forget_oldest(self._recent)
-        _forget_oldest(self._of_call)
+        for known in (self._recent, self._of_call):
+            if len(known) > _MAX_KNOWN:
+                _forget_oldest(known)
         return admitted
 
     def stop(self, origin: Origin) -> None:
