@@ -7,7 +7,8 @@ run; its users define it. Parameters can be text, numbers and booleans only, sin
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import ClauseElement, Connection, CursorResult, Executable, Table
@@ -38,10 +39,8 @@ class Prepared:
     def __init__(self, statement: Executable) -> None:
         self._statement = statement
         self._text = ""
-        self._names: list[str] = []
-        """The parameters in the order of the statement."""
-        self._fixed: dict[str, object] = {}
-        """Parameters whose values stand in the statement."""
+        self._arrange: Callable[[Values], Sequence[Any]] = tuple
+        """Puts the parameters in the order of the statement."""
 
     def rows(self, connection: Connection, values: Values) -> list[Sequence[Any]]:
         """Run it, and return the rows."""
@@ -52,32 +51,37 @@ class Prepared:
         return self._run(connection, values).rowcount
 
     def _run(self, connection: Connection, values: Values) -> sqlite3.Cursor | CursorResult[Any]:
-        driver = self._driver(connection)
-        if driver is not None:
-            return driver.execute(self._text, self._all(values))
-        return connection.execute(self._statement, dict(values))
+        if connection.dialect.name != "sqlite":
+            return connection.execute(self._statement, dict(values))
+        if not self._text:
+            self._compile(connection)
+        driver: Any = connection.connection.dbapi_connection
+        return driver.execute(self._text, self._arrange(values))
 
     def many(self, connection: Connection, values: Sequence[Values]) -> None:
         """Run it once for each of the values."""
-        driver = self._driver(connection)
-        if driver is not None:
-            driver.executemany(self._text, [self._all(each) for each in values])
-        else:
-            connection.execute(self._statement, [dict(each) for each in values])
-
-    def _driver(self, connection: Connection) -> sqlite3.Connection | None:
-        """Return the driver's connection, which runs the text directly; ``None`` if SQLAlchemy has to run it."""
         if connection.dialect.name != "sqlite":
-            return None
+            connection.execute(self._statement, [dict(each) for each in values])
+            return
         if not self._text:
-            # By position: for each name the driver would make a text of its own first.
-            by_position = cast("type[DefaultDialect]", type(connection.dialect))(paramstyle="qmark")
-            compiled = cast("SQLCompiler", cast("ClauseElement", self._statement).compile(dialect=by_position))
-            self._names = list(compiled.positiontup or ())
-            self._fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
-            self._text = str(compiled)
+            self._compile(connection)
         driver: Any = connection.connection.dbapi_connection
-        return driver
+        driver.executemany(self._text, list(map(self._arrange, values)))
 
-    def _all(self, values: Values) -> list[Any]:
-        return list(map(({**self._fixed, **values} if self._fixed else values).__getitem__, self._names))
+    def _compile(self, connection: Connection) -> None:
+        # By position: for each name the driver would make a text of its own first.
+        by_position = cast("type[DefaultDialect]", type(connection.dialect))(paramstyle="qmark")
+        compiled = cast("SQLCompiler", cast("ClauseElement", self._statement).compile(dialect=by_position))
+        fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
+        self._arrange = _arrange_by(list(compiled.positiontup or ()), fixed)
+        self._text = str(compiled)
+
+
+def _arrange_by(names: list[str], fixed: Values) -> Callable[[Values], Sequence[Any]]:
+    """Return a function that puts parameters in this order; ``fixed`` are those whose values stand in the statement."""
+    if len(names) > 1 and not fixed:
+        # Without a Python function for each row.
+        return itemgetter(*names)
+    if not names:
+        return lambda _values: ()
+    return lambda values: [values[name] if name in values else fixed[name] for name in names]

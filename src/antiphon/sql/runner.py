@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import quote
 from weakref import WeakSet
 
@@ -83,6 +83,18 @@ _log = logging.getLogger("antiphon.host")
 _BOUND = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
 
 
+class DatabaseVersion(NamedTuple):
+    """A version of a SQLite file, as one connection sees it."""
+
+    driver: sqlite3.Connection
+    others: int
+    """Changes whenever another connection has changed the file."""
+    own: int
+    """Rows that this connection has changed."""
+    undone: int
+    """Transactions of this connection that were rolled back."""
+
+
 class Runner(Protocol):
     """Runs functions in transactions."""
 
@@ -115,6 +127,14 @@ class Runner(Protocol):
         """Return a watch on the one row that a statement returns; ``None`` if ``notices`` tell when it changes."""
         ...
 
+    def version(self, connection: Connection, began: DatabaseVersion | None = None) -> DatabaseVersion | None:
+        """Return what is equal only to versions of the same content; ``None`` if the database cannot tell.
+
+        To be called within a transaction that writes. ``began``: the version at its beginning, for that after its
+        changes, which counts only if it is committed: no later version is equal to it otherwise.
+        """
+        ...
+
     async def aclose(self) -> None:
         """Close all connections, within a limited time."""
 
@@ -139,6 +159,7 @@ class SqliteRunner(Runner):
         self._is_on_loop: bool | None = None
         """Whether the connection is set up for the event loop, which waits for nothing; ``None`` if it is new."""
         self._unmerged = 0
+        self._undone = 0
         self._thread_until = -math.inf
 
     @property
@@ -153,6 +174,14 @@ class SqliteRunner(Runner):
     def watched(self, statement: str) -> WatchedFile:
         """See ``Runner.watched``. The file must exist before it is watched."""
         return WatchedFile(self._path, statement)
+
+    def version(self, connection: Connection, began: DatabaseVersion | None = None) -> DatabaseVersion:
+        """See ``Runner.version``."""
+        if began is not None:
+            return DatabaseVersion(began.driver, began.others, began.driver.total_changes, self._undone)
+        driver = _driver_of(connection)
+        [others] = driver.execute("PRAGMA data_version").fetchone()
+        return DatabaseVersion(driver, others, driver.total_changes, self._undone)
 
     def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> asyncio.Future[T]:
         """See ``Runner.run``. The transaction begins at once."""
@@ -183,12 +212,14 @@ class SqliteRunner(Runner):
         connection, began = self._connection, time.monotonic()
         if self._durable or self._closing or connection is None or began < self._thread_until:
             return False
-        self._set_up_for(connection, on_loop=True)
+        if self._is_on_loop is not True:
+            self._set_up_for(connection, on_loop=True)
+        driver = _driver_of(connection)
         try:
-            _driver_of(connection).execute("BEGIN IMMEDIATE")
+            driver.execute("BEGIN IMMEDIATE")
         except sqlite3.Error:
             return False
-        _run_transaction(done, partial(self._finish, connection, work))()
+        _run_transaction(done, partial(self._finish, connection, driver, work))()
         self._turn = time.monotonic()
         took = self._turn - began
         if took > _BRIEF:
@@ -246,8 +277,9 @@ class SqliteRunner(Runner):
         # Executed on the driver, because SQLAlchemy's work around a transaction takes longer than the
         # transaction. Immediate: the write lock is taken before anything is read, so that nothing read can be
         # outdated.
-        _driver_of(connection).execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        return self._finish(connection, work)
+        driver = _driver_of(connection)
+        driver.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        return self._finish(connection, driver, work)
 
     def _set_up_for(self, connection: Connection, *, on_loop: bool) -> None:
         """Set whether the connection waits for locks, and merges the log by itself."""
@@ -256,17 +288,17 @@ class SqliteRunner(Runner):
             for setting in (f"busy_timeout={0 if on_loop else _POLL}", f"wal_autocheckpoint={0 if on_loop else 1000}"):
                 _driver_of(connection).execute(f"PRAGMA {setting}")
 
-    def _finish(self, connection: Connection, work: Work[T]) -> T:
+    def _finish(self, connection: Connection, driver: sqlite3.Connection, work: Work[T]) -> T:
         """Do the work of a transaction that has begun, and end it."""
-        driver = _driver_of(connection)
         try:
             result = work(connection)
+            # As a statement, which the driver keeps prepared; its ``commit`` would prepare one each time.
+            driver.execute("COMMIT")
         except BaseException:
+            self._undone += 1
             driver.rollback()
             connection.rollback()
             raise
-        # As a statement, which the driver keeps prepared; its ``commit`` would prepare one each time.
-        driver.execute("COMMIT")
         if connection.in_transaction():
             connection.commit()
         return result
@@ -398,6 +430,9 @@ class PostgresRunner(Runner):
     def watched(self, statement: str) -> None:
         """See ``Runner.watched``: the server sends notices."""
 
+    def version(self, connection: Connection, began: DatabaseVersion | None = None) -> None:
+        """See ``Runner.version``: the server has none."""
+
     async def aclose(self) -> None:
         """See ``Runner.aclose``. What has not ended after ``CLOSING`` seconds is cut off."""
         for notices in list(self._notices):
@@ -477,7 +512,8 @@ class _Attempt:
 
 
 def _driver_of(connection: Connection) -> sqlite3.Connection:
-    return cast("sqlite3.Connection", connection.connection.dbapi_connection)
+    driver: Any = connection.connection.dbapi_connection
+    return driver
 
 
 def _run_transaction(done: asyncio.Future[T], transact: Callable[[], T]) -> Callable[[], None]:

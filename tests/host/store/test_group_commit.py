@@ -22,7 +22,10 @@ class Maker:
         self.made: list[list[int]] = []
         self.go = asyncio.Event()
 
-    async def make(self, numbers: Sequence[int]) -> None:
+    def make(self, numbers: Sequence[int]) -> asyncio.Future[None]:
+        return asyncio.ensure_future(self._make(numbers))
+
+    async def _make(self, numbers: Sequence[int]) -> None:
         await self.go.wait()
         if 13 in numbers:
             raise OSError("no luck")

@@ -13,18 +13,20 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, func, literal_column, or_, select, update
 
 from antiphon.host.store import ask_rows
 from antiphon.host.store.chain import Entry, Head, Record, RecordSearch, extend_chain
 from antiphon.host.store.tables import asks, audit, audit_head, gathered, spent
 from antiphon.sql.prepared import Prepared, begin_upsert
 
-_HEAD = select(audit_head.c.seq, audit_head.c.hash).where(audit_head.c.id == 1)
+_ONE: ColumnElement[int] = literal_column("1")
+"""The key of the only row, in the text of the statements."""
+_HEAD = select(audit_head.c.seq, audit_head.c.hash).where(audit_head.c.id == _ONE)
 _LOCK = Prepared(_HEAD.with_for_update())
 _ADD = Prepared(audit.insert())
 _MOVE = Prepared(
-    update(audit_head).where(audit_head.c.id == 1).values(seq=bindparam("to_seq"), hash=bindparam("to_hash"))
+    update(audit_head).where(audit_head.c.id == _ONE).values(seq=bindparam("to_seq"), hash=bindparam("to_hash"))
 )
 _AMOUNTS = ("requests", "input_tokens", "output_tokens", "money")
 _PAGE = Prepared(
@@ -47,17 +49,21 @@ def read_head(connection: Connection) -> Head:
     return Head(seq=row.seq, hash=row.hash)
 
 
-def append_records(connection: Connection, end: Head, records: Sequence[Record]) -> None:
-    """Add records to the chain, whose end was returned by ``lock_chain``, and their spending to its sums."""
+def append_records(connection: Connection, end: Head, records: Sequence[Record]) -> Head:
+    """Add records to the chain, whose end was returned by ``lock_chain``, and their spending to its sums.
+
+    Returns the new end.
+    """
     added, end = extend_chain(end, records)
     if not added:
-        return
+        return end
     _ADD.many(connection, list(map(asdict, added)))
     _MOVE.count(connection, {"to_seq": end.seq, "to_hash": end.hash})
     sums: dict[ask_rows.SpentKey, ask_rows.SpentRow] = {}
     ask_rows.add_spending(sums, records)
     if sums:
         _add_sums(connection.dialect.name).many(connection, list(map(asdict, sums.values())))
+    return end
 
 
 def read_spending(connection: Connection) -> tuple[list[ask_rows.SpentRow], int]:

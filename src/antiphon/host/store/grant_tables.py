@@ -116,19 +116,24 @@ def find_standing(connection: Connection, identities: Sequence[str], tool: str) 
 
 def still_stands(connection: Connection, supposed: Supposed) -> bool:
     """Tell whether what a decision about a tool was made by is still so."""
-    identities = {f"identity{at}": name for at, name in enumerate(supposed.identities)}
-    values = {"server": supposed.identities[0], "name": supposed.tool, "digest": supposed.digest, **identities}
-    return bool(_prepare_standing(len(identities)).rows(connection, values))
+    names, standing = _prepare_standing(len(supposed.identities))
+    identities = zip(names, supposed.identities, strict=True)
+    values = {"server": supposed.identities[0], "name": supposed.tool, "digest": supposed.digest, **dict(identities)}
+    return bool(standing.rows(connection, values))
 
 
 @cache
-def _prepare_standing(count: int) -> Prepared:
-    """Make the statement that finds a definition that is still allowed, unless a block covers one of the identities."""
-    names = [bindparam(f"identity{at}", type_=Text()) for at in range(count)]
+def _prepare_standing(count: int) -> tuple[list[str], Prepared]:
+    """Make the statement that finds a definition that is still allowed, unless a block covers one of the identities.
+
+    Returns the names of its parameters for the identities, too.
+    """
+    keys = [f"identity{at}" for at in range(count)]
+    names = [bindparam(key, type_=Text()) for key in keys]
     blocking = select(blocks.c.identity).where(or_(blocks.c.identity.in_(names), blocks.c.coarse.in_(names)))
     same = (definitions.c.identity == bindparam("server"), definitions.c.tool == bindparam("name"))
     allowed = (definitions.c.digest == bindparam("digest"), definitions.c.off.is_(None))
-    return Prepared(select(definitions.c.tool).where(*same, *allowed, ~blocking.exists()))
+    return keys, Prepared(select(definitions.c.tool).where(*same, *allowed, ~blocking.exists()))
 
 
 def list_definitions(connection: Connection) -> list[DefinitionRow]:

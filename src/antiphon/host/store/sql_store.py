@@ -30,12 +30,12 @@ from antiphon.host.store import base, money, tables
 from antiphon.host.store import grant_tables as permits
 from antiphon.host.store import recovery as leftovers
 from antiphon.host.store import reviews as questions
-from antiphon.host.store.chain import Record
+from antiphon.host.store.chain import Head, Record
 from antiphon.host.store.news import News
 from antiphon.host.store.recovery import BEATS, LEASE, LeaseWatch, is_own, name_process
 from antiphon.machine.asyncio_tasks import end_tasks, settle_future
 from antiphon.sql.database_store import StorePatience
-from antiphon.sql.runner import CLOSING, Runner
+from antiphon.sql.runner import CLOSING, DatabaseVersion, Runner
 
 C = TypeVar("C")
 
@@ -56,7 +56,7 @@ class Grouped(Generic[C]):
 
     def __init__(
         self,
-        make: Callable[[Sequence[C]], Awaitable[None]],
+        make: Callable[[Sequence[C]], asyncio.Future[None]],
         refused: type[Exception],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -102,7 +102,7 @@ class Grouped(Generic[C]):
             group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
             self._alone_in_row = 0 if len(group) > 1 else self._alone_in_row + 1
         try:
-            self._making = making = asyncio.ensure_future(self._make([change for change, _ in group]))
+            self._making = making = self._make([change for change, _ in group])
         except Exception as error:
             # The transaction could not start. Handled like a failed one, so that the next change makes an
             # attempt of its own.
@@ -232,6 +232,8 @@ class SqlStore:
         self._mark = 0.0
         self._keep_content = keep_content
         self._changes = Grouped(self._make, money.RefusedChange)
+        self._known: tuple[DatabaseVersion | None, Head, base.Supposed | None] = None, Head(seq=0, hash=""), None
+        """The end of the chain, and what was found to stand, in one version of the database."""
         self._owed = Owed(runner.run)
         self._patience = StorePatience(runner.last_turn)
         self._opening = asyncio.Lock()
@@ -414,11 +416,11 @@ class SqlStore:
                 # The next attempt may succeed. If the lease ends, others only settle what we hold.
                 _log.warning("the store could not be reached: %s", type(error).__name__)
 
-    def _make(self, changes: Sequence[base.Change]) -> Awaitable[None]:
+    def _make(self, changes: Sequence[base.Change]) -> asyncio.Future[None]:
         # Contents and definitions may be megabytes.
-        is_brief = not any(each.define or any(record.content for record in each.records) for each in changes)
+        is_brief = not any([each.define or any([record.content for record in each.records]) for each in changes])
         making = self._runner.run(partial(self._commit_changes, changes), brief=is_brief)
-        if any(change.settle for change in changes):
+        if any([change.settle for change in changes]):
             making.add_done_callback(partial(self._save_later, changes))
         return making
 
@@ -433,9 +435,12 @@ class SqlStore:
                 self._owed.add(f"hold:{change.settle.id}", again)
 
     def _commit_changes(self, changes: Sequence[base.Change], connection: Connection) -> None:
-        end = trail.lock_chain(connection)
+        version = self._runner.version(connection)
+        # Not read again while nobody has changed anything, as between two calls of one tool.
+        known, end, standing = self._known
+        if version is None or known != version:
+            end, standing = trail.lock_chain(connection), None
         records: list[Record] = []
-        standing: base.Supposed | None = None
         for change in changes:
             # Read once for calls of one tool in a row: only a change of this transaction could alter it meanwhile.
             if change.supposed is not None and change.supposed != standing:
@@ -445,7 +450,8 @@ class SqlStore:
             if change.define is not None:
                 standing = None
             records += self._apply_change(change, connection)
-        trail.append_records(connection, end, records)
+        end = trail.append_records(connection, end, records)
+        self._known = self._runner.version(connection, version), end, standing
 
     def _apply_change(self, change: base.Change, connection: Connection) -> Sequence[Record]:
         now, records = self.clock(), change.records
