@@ -59,7 +59,7 @@ async def test_who_finds_all_in_use_waits_until_one_rests():
     await asyncio.sleep(0)
     assert not any(one.done() for one in waiting)
     first.resting_since = 1.0
-    processes.rests()
+    processes.make_room()
     second = await waiting[0]
     assert processes.running == 1
     assert second.place is not None
@@ -76,5 +76,5 @@ async def test_nobody_waits_for_ever():
     with pytest.raises(Full, match="all 1 processes of this gateway are in use"):
         await Busy().enter(processes)
     only.resting_since = 1.0
-    processes.rests()
+    processes.make_room()
     assert (processes.running, only.resting_since) == (1, 1.0)

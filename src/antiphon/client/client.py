@@ -145,7 +145,7 @@ class Client:
         self._limits, self._notices = limits, ClientNotices(on_log, extension)
         self._cache = self._notices.cache = Cache(lambda: asyncio.get_running_loop().time())
         consent = usual_consent(confirm, answer_timeout, target)
-        known = KnownTools(keeps_definitions=consent.is_needed)
+        known = KnownTools(keeps_definitions=bool(consent.deciders))
         settings = LinkSettings(
             where=with_options(locate_target(target), headers, ssl, proxy, auth),
             allowed=choose_allowed_revisions(revision), answers=self._answers, limits=limits,
@@ -230,7 +230,7 @@ class Client:
     @property
     def is_open(self) -> bool:
         """Whether it is connected, and the connection has not ended."""
-        return self._link.is_open and not self._link.calls.peer.is_over
+        return self._link.is_usable
 
     @property
     def is_answering(self) -> bool:

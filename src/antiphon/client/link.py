@@ -211,6 +211,11 @@ class ServerLink:
         return self._calls is not None
 
     @property
+    def is_usable(self) -> bool:
+        """Whether it is open, and its connection has not ended."""
+        return self._calls is not None and not self._calls.peer.is_over
+
+    @property
     def session(self) -> ClientSession:
         """The rules of the current connection."""
         return self.calls.session

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from msgspec import Struct, structs
 
+from antiphon.client.answers.answerers import find_method
 from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import ServerLink
@@ -83,13 +84,10 @@ class Consent:
         """What is asked, in this order; all must allow the call."""
         # Once for all calls: a comparison with a protocol class looks at each of its members.
         self._asks = tuple(map(_find_confirmer, deciders))
+        self.told = [find_method(each, "handed_over") for each in deciders]
+        """What each wants to be told of the end of a call that it allowed: a method or nothing."""
         self._examiners = [each for each in deciders if isinstance(each, Examining)]
         self._behind, self._timeout = behind, timeout
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether there is something to ask."""
-        return bool(self.deciders)
 
     @property
     def confirmers(self) -> tuple[Confirmer | Confirming, ...]:
@@ -246,7 +244,7 @@ class ToolCalls(Struct, eq=False):
         ``answer``: converts the result of a person to what the call returns. See ``make``.
         """
         consent = consent or self.consent
-        if not consent.is_needed:
+        if not consent.deciders:
             return self.make(params.name, call, time)
         return self._make_allowed_call(params, call, time, answer, consent)
 
@@ -263,9 +261,11 @@ class ToolCalls(Struct, eq=False):
         If this tool is not known yet, the tools are listed first, so that its description can be shown. Listing the
         tools uses up ``time``, deciding does not.
         """
-        if not self.known.knows(params.name):
+        definition = self.known.definition(params.name)
+        if definition is None and not self.known.knows(params.name):
             await self.known.look_up(params.name, lambda: self.tools(time))
-        origin = self.link.calls.origin_of(params, self.known.definition(params.name))
+            definition = self.known.definition(params.name)
+        origin = self.link.calls.origin_of(params, definition)
         changed = await consent.ask(params, origin, time)
         if changed is not None and changed.params is None:
             return answer(changed.result or CallToolResult(content=[]))
@@ -296,8 +296,8 @@ class ToolCalls(Struct, eq=False):
             raise
         finally:
             # In every other case the call was sent: a deadline, or a caller that gives up, undoes nothing.
-            for decider in consent.deciders:
-                calls.answers.report_to(decider, origin, why)
+            for told in consent.told:
+                calls.answers.report_to(told, origin, why)
 
     async def make(self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
         """Make a call, repeat it if headers were missing, and validate the structured content of its result.

@@ -367,7 +367,7 @@ class Gateway:
     def _tool(self, name: str, principal: str | None) -> Tool | None:
         """Return the definition of a tool, if its server has listed it for this principal."""
         for group in self._groups.values():
-            if group.principal == principal and (tool := group.catalogue.tool(name)) is not None:
+            if group.terms.principal == principal and (tool := group.catalogue.tool(name)) is not None:
                 return tool
         return None
 

@@ -317,7 +317,9 @@ class PrincipalGroup:
         Raises:
             InvalidParams: no known server has it; the message names the servers that were never listed.
         """
-        owned = await self._find_in_catalogue(lambda catalogue: catalogue.find(noun, name))
+        # First without the way that waits: each call of a tool comes by here.
+        owned = self.catalogue.find(noun, name)
+        owned = owned or await self._find_in_catalogue(lambda catalogue: catalogue.find(noun, name))
         if owned is None:
             raise errors.InvalidParams(f"Unknown {noun}: {name}{self._unknown()}")
         return owned

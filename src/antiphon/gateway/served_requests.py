@@ -40,7 +40,7 @@ from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Comp
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.logging import LoggingLevel
-from antiphon.wire.lossless import Received, is_of_one_connection
+from antiphon.wire.lossless import Received, drop_own_members
 from antiphon.wire.origin import MEMORY
 from antiphon.wire.outcome_filter import pass_outcome
 from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
@@ -471,7 +471,7 @@ async def _send_request(
     """Send a request to its server and return the result, both with all members, known or not."""
     about = request.ctx.request
     meta, declared, wanted = about.meta, about.capabilities.extensions, request.log_level
-    passed = {name: value for name, value in meta.items() if not is_of_one_connection(name)} if meta else None
+    passed = drop_own_members(meta) if meta else None
     send = partial(
         Client.forward, method=request.method, params=params, original=received or request.received,
         meta=passed or None, log_level=wanted or (None if request.is_modern else _UNSAID),

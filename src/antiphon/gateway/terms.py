@@ -117,7 +117,7 @@ class Processes:
         if self._turns.locked():
             waiting = object()
             self._unmet.append(waiting)
-            self._make_room()
+            self.make_room()
             try:
                 async with asyncio.timeout(self._patience):
                     await self._turns.acquire()
@@ -137,11 +137,8 @@ class Processes:
         self._places.discard(place)
         self._turns.release()
 
-    def rests(self) -> None:
-        """Note that a server is unused now, so that its place can be given to one that waits."""
-        self._make_room()
-
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
+        """Give the place of an unused server to one that waits."""
         while self._unmet and self._stop_one():
             self._unmet.popleft()
 

@@ -219,7 +219,7 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
     def client(self) -> Client | None:
         """The client of the server, if it runs. The caller must hold the server: see ``take``."""
         run = self._run
-        return run.client if run is not None and (run.client.is_open or self._users > 1) else None
+        return run.client if run is not None and (self._users > 1 or run.client.is_open) else None
 
     @property
     def is_used(self) -> bool:
@@ -457,7 +457,7 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
         if self._rest is None:
             self._rest_on()
         if run.place is not None:
-            self._terms.processes.rests()
+            self._terms.processes.make_room()
 
     def _rest_on(self, since: float | None = None) -> None:
         """Set a timer to stop the server if it is unused for long enough; counted from ``since``, by default from now.

@@ -41,6 +41,7 @@ from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import IncludeContext, ToolChoice
 
 if TYPE_CHECKING:
+    from antiphon.protocol.events import Request
     from antiphon.server.asks.elicitations import Elicited
     from antiphon.wire.resources import ReadResourceResult
 
@@ -85,7 +86,7 @@ class Context(_WithState[StateT]):
     ``Context[AppState]`` tells type checkers what the lifespan yields.
     """
 
-    __slots__ = ("_call", "_core")
+    __slots__ = ("_call", "_core", "_request")
     __antiphon_context__ = True
     """``signature`` recognises the parameter to fill in by this attribute."""
 
@@ -93,6 +94,7 @@ class Context(_WithState[StateT]):
         self._call = call
         self._core = call.core if core is None else core
         """The server whose handler runs; ``call.core`` may be the server on which that one is mounted."""
+        self._request: RequestFacts | None = None
 
     @property
     def server(self) -> Features:
@@ -102,7 +104,9 @@ class Context(_WithState[StateT]):
     @property
     def request(self) -> RequestFacts:
         """Facts about the request being served: revision, client, capabilities, principal, ``_meta``."""
-        return RequestFacts(self._call)
+        if self._request is None:
+            self._request = RequestFacts(self._call)
+        return self._request
 
     @property
     def state(self) -> StateT:
@@ -484,10 +488,12 @@ class RequestFacts:
     Only ``principal``, ``scopes`` and ``claims`` are verified.
     """
 
-    __slots__ = ("_call",)
+    __slots__ = ("_call", "_meta", "_read")
 
     def __init__(self, call: HandlerCall) -> None:
         self._call = call
+        self._read: Request | None = None
+        """The request whose ``_meta`` was read."""
 
     @property
     def id(self) -> RequestId:
@@ -547,7 +553,10 @@ class RequestFacts:
     @property
     def meta(self) -> dict[str, Any]:
         """The request's ``_meta`` as received, including keys that this library does not know."""
-        return _read_meta(self._call.facts.raw or b"{}").meta
+        facts = self._call.facts
+        if self._read is not facts:
+            self._read, self._meta = facts, _read_meta(facts.raw or b"{}").meta
+        return self._meta
 
 
 class PerCaller(Generic[S]):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import compress
 from operator import is_not
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 from antiphon.wire.common import PROGRESS_TOKEN, Wire
 from antiphon.wire.envelope import encode_value
 
+T = TypeVar("T")
 Object = dict[str, Raw]
 
 _decode_object = msgspec.json.Decoder(Object).decode
@@ -134,16 +135,17 @@ def _filter_meta(meta: bytes) -> Raw | None:
         members = _decode_object(meta)
     except msgspec.ValidationError:
         return None
-    kept = {name: value for name, value in members.items() if not is_of_one_connection(name)}
+    kept = drop_own_members(members)
     return Raw(encode_value(kept)) if kept else None
 
 
 _filter_meta_again = lru_cache(_REPEATED)(_filter_meta)
 
 
-def is_of_one_connection(name: str) -> bool:
-    """Return whether a member of ``_meta`` belongs to one connection, and is not passed on."""
-    return name == PROGRESS_TOKEN or name.startswith(_OF_ONE_CONNECTION)
+def drop_own_members(meta: Mapping[str, T]) -> dict[str, T]:
+    """Return the members of a ``_meta`` that are passed on: those that do not belong to one connection."""
+    is_own = _OF_ONE_CONNECTION
+    return {name: value for name, value in meta.items() if name != PROGRESS_TOKEN and not name.startswith(is_own)}
 
 
 def merge_change(original: bytes | Raw, before: Wire, after: Wire) -> bytes:

@@ -145,7 +145,7 @@ class Answers:
         """Middleware around every answer."""
         self.timeout = timeout
         """Seconds an answerer may take; ``None`` for no limit."""
-        self.reports = any(_find_method(each, "handed_over") is not None for each in (sampling, elicitation))
+        self.reports = any(find_method(each, "handed_over") is not None for each in (sampling, elicitation))
         """Whether an answerer wants to know what becomes of its answers, as a ``Host`` does."""
         self._reports: set[asyncio.Future[None]] = set()
         self._aside: OrderedDict[tuple[str, int], Mapping[str, PutAside]] = OrderedDict()
@@ -170,7 +170,7 @@ class Answers:
 
     async def equip(self, origin: Callable[[], Origin]) -> Equipment | None:
         """Return what an answerer gives to a server's process, as a ``Host`` with a model API does."""
-        give = _find_method(self._sampling, "equip") or _find_method(self._elicitation, "equip")
+        give = find_method(self._sampling, "equip") or find_method(self._elicitation, "equip")
         return None if give is None else await give(origin)
 
     def admit(self, params: common.Wire) -> common.Wire:
@@ -238,11 +238,10 @@ class Answers:
     def report(self, params: common.Wire, origin: Origin, why: str | None = None) -> None:
         """Tell the answerer what became of its answer; see ``Host.handed_over``. Does not wait for it."""
         answerer = self._sampling if isinstance(params, CreateMessageRequestParams) else self._elicitation
-        self.report_to(answerer, origin, why)
+        self.report_to(find_method(answerer, "handed_over"), origin, why)
 
-    def report_to(self, decider: object, origin: Origin, why: str | None = None) -> None:
-        """Tell ``decider``, a ``Host`` for example, what became of its answer. Does not wait for it."""
-        told = _find_method(decider, "handed_over")
+    def report_to(self, told: Any, origin: Origin, why: str | None = None) -> None:
+        """Tell the ``handed_over`` of an answerer, if it has one, what became of its answer. Does not wait for it."""
         recording = None if told is None else told(origin, why)
         if recording is not None:
             task = asyncio.ensure_future(recording)
@@ -330,7 +329,7 @@ class Answers:
         self._roots = roots
 
 
-def _find_method(answerer: object, name: str) -> Any:
+def find_method(answerer: object, name: str) -> Any:
     """Return a method of the object that answers, or ``None`` if it has none of this name."""
     owner: Any = answerer.__self__ if inspect.ismethod(answerer) else answerer
     return getattr(owner, name, None)
@@ -362,7 +361,7 @@ def _read_capability(answerer: object, kind: str, plain: Any) -> Any:
     """Return the capability an answerer declares by ``capabilities`` (a ``Host`` does), or else the plain one."""
     if answerer is None:
         return None
-    declared = _find_method(answerer, "capabilities")
+    declared = find_method(answerer, "capabilities")
     return getattr(declared, kind) if isinstance(declared, common.ClientCapabilities) else plain
 
 

@@ -468,7 +468,7 @@ class Calls:
         unclear: bool = False,
         within: float | None = None,
     ) -> Origin:
-        agreed, known = self.session.revision, (self.answers.timeout, within)
+        agreed, patience = self.session.revision, self.answers.timeout
         return structs.replace(
             self._server,
             id=str(next(_asks)),
@@ -478,7 +478,7 @@ class Calls:
             task=None if call is None else call.task,
             tool=tool,
             revision=agreed.name if agreed is not None else None,
-            patience=min((each for each in known if each is not None), default=None),
+            patience=patience if within is None else min(within, within if patience is None else patience),
             unclear=unclear,
         )
 

@@ -315,23 +315,19 @@ class _Mirrored:
             self._version = version
             self._found.clear()
         found = self._found.get(name)
-        if found is None:
-            tool = self._service.core.features.tools.get(name)
-            if tool is None:
-                return self._of_others(name, principal)
-            found = self._found[name] = _header_params(tool.definition)
-        return found
-
-    def _of_others(self, name: str, principal: str | None) -> Sequence[HeaderParam]:
-        """Return those of a tool that only middleware has; found once for each definition."""
+        if found is not None:
+            return found
         tool = self._service.definition_of(name, principal)
         if tool is None:
             return ()
+        # Those of a tool that only middleware has are found once for each definition.
         known = self._others.get(name)
         if known is None or known[0] is not tool:
             if len(self._others) >= _REMEMBERED:
                 self._others.clear()
             known = self._others[name] = tool, _header_params(tool)
+            if name in self._service.core.features.tools:
+                self._found[name] = known[1]
         return known[1]
 
 
