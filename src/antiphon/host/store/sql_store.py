@@ -418,9 +418,9 @@ class SqlStore:
 
     def _make(self, changes: Sequence[base.Change]) -> asyncio.Future[None]:
         # Contents and definitions may be megabytes.
-        is_brief = not any([each.define or any([record.content for record in each.records]) for each in changes])
-        making = self._runner.run(partial(self._commit_changes, changes), brief=is_brief)
-        if any([change.settle for change in changes]):
+        large = [each for each in changes if each.define or [record for record in each.records if record.content]]
+        making = self._runner.run(partial(self._commit_changes, changes), brief=not large)
+        if [change for change in changes if change.settle]:
             making.add_done_callback(partial(self._save_later, changes))
         return making
 
