@@ -334,7 +334,7 @@ async def test_a_call_through_a_gateway_in_memory():
         result = await counted(cost, lambda: client.call_tool("shop__echo", {"text": "hi"}))
     assert result.text == "hi"
     # Eight of them ask the host what the client gets of the result, or of an error in its place.
-    assert cost.calls <= 365
+    assert cost.calls <= 355
     assert cost.frames <= 5
 
 
@@ -350,7 +350,7 @@ async def test_a_modern_call_through_a_gateway_with_records_in_a_file(tmp_path: 
     assert b"hello" in body
     await app.close()
     await host.aclose()
-    assert cost.calls <= 390
+    assert cost.calls <= 355
 
 
 async def test_a_call_through_a_gateway_leaves_nothing_to_the_collector():
