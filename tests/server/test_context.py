@@ -322,3 +322,31 @@ async def test_after_a_round_the_facts_are_those_of_the_retry() -> None:
         round = await client.call("fact", meta={"n": 1})
         await client.retry(round, "fact", {"k": said("x")}, meta={"n": 2})
     assert seen == [1, 2]
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_plain_function_asks_and_reports_on_an_event_loop_of_its_own(revision: str) -> None:
+    """It runs in a thread, where ``asyncio.run`` is what people write."""
+    server = Server("plain")
+
+    @server.tool
+    def talk(ctx: Context) -> str:
+        said = [asyncio.run(ctx.sample(text)).text for text in ("one", "two")]
+        asyncio.run(ctx.progress(1, 2))
+        asyncio.run(ctx.info("half"))
+        return f"{said} {[root.uri for root in asyncio.run(ctx.list_roots())]}"
+
+    @server.tool
+    def act(ctx: Context) -> int:
+        return asyncio.run(ctx.step("act", lambda: 1))
+
+    logs: list[Any] = []
+    progress: list[float] = []
+    script, root = Script(["1", "2"]), Root(uri="file:///a")
+    async with Client(
+        server, revision=revision, sampling=script, roots=[root], on_log=logs.append, log_level="info"
+    ) as client:
+        result = await client.call_tool("talk", progress=lambda done, *_: progress.append(done), timeout=20)
+        assert result.text == "['1', '2'] ['file:///a']"
+        assert (progress, [log.data for log in logs]) == ([1], ["half"])
+        assert "make the function of the tool async" in (await client.call_tool("act")).text

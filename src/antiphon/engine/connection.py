@@ -119,9 +119,10 @@ class Connection(Generic[S]):
 
     def __post_init__(self) -> None:
         self.session.is_framed = getattr(self.channel, "is_framed", False)
-        self._loop = asyncio.get_running_loop()
-        self.tasks = Tasks(self._loop)
-        self.waiting = WaitingRequests(self._loop, lambda outgoing: self._give_up(outgoing.id, "the deadline passed"))
+        self.loop = asyncio.get_running_loop()
+        """The event loop that reads and writes."""
+        self.tasks = Tasks(self.loop)
+        self.waiting = WaitingRequests(self.loop, lambda outgoing: self._give_up(outgoing.id, "the deadline passed"))
         """Our requests that wait for their reply."""
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ class Connection(Generic[S]):
             if self.on_close is not None and self._over is None:
                 call_safely("the close of a connection", self.on_close, self)
             self._end(lambda: errors.ConnectionClosed("The connection was closed"))
-            self._closed = self._loop.create_task(self._close(caller))
+            self._closed = self.loop.create_task(self._close(caller))
         elif caller in self.tasks:
             return
         await asyncio.shield(self._closed)

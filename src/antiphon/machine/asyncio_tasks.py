@@ -23,6 +23,11 @@ def start_in(running: set[asyncio.Task[T]], work: Coroutine[Any, Any, T]) -> asy
     return task
 
 
+def run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+    """Run ``work`` on the event loop of another thread, and wait for it on this one."""
+    return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
 def settle_future(done: asyncio.Future[Any], error: BaseException | None, result: object) -> None:
     """Give a future its error or its result, unless it has been settled or cancelled before."""
     if done.done():

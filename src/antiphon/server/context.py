@@ -348,12 +348,15 @@ class Context(_WithState[StateT]):
         Raises:
             CallAbandoned: this copy of the call has ended; another process may have continued it.
             ConfigError: JSON cannot carry the result.
+            LocalProtocolError: it is taken on another event loop, with ``asyncio.run``.
         """
         if not callable(function):
             raise ConfigError(
                 f"The step {name!r} was given a {type(function).__name__}: give the function itself, and not what its "
                 f"call returns, as in ctx.step({name!r}, send_mail)"
             )
+        if self._call.is_elsewhere:
+            raise LocalProtocolError(f"The step {name!r} is taken with asyncio.run: make the function of the tool async")
 
         async def work(key: str) -> bytes:
             wants_key = False

@@ -26,6 +26,7 @@ from msgspec import DecodeError, Raw, Struct
 from antiphon import errors
 from antiphon.channel import Releases
 from antiphon.engine.connection import Connection
+from antiphon.machine.asyncio_tasks import run_on
 from antiphon.machine.call_time import hold_variable
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import NO_SESSIONS, ServerSession
@@ -142,6 +143,8 @@ class HandlerCall:
         ``key`` names the ask on the wire if it is sent in a round. ``MissingCapability`` and ``NotInRevision``
         mean that nothing was sent.
         """
+        if self.is_elsewhere:
+            return await run_on(self.connection.loop, self.ask(method, params, result, key=key, timeout=timeout))
         answer = (await self._check_and_put(method, params, None, key, timeout)).value
         assert isinstance(answer, result)
         return answer
@@ -227,6 +230,11 @@ class HandlerCall:
         return False
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether this runs on another event loop, as by ``asyncio.run`` in the thread of a plain function."""
+        return asyncio.get_running_loop() is not self.connection.loop
+
+    @property
     def is_told(self) -> bool:
         """Whether ``out`` has an effect, which is rare."""
         return CLOCK.get() is not None or self.connection.watch is not None
@@ -246,6 +254,8 @@ class HandlerCall:
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress on the request being served."""
+        if self.is_elsewhere:
+            return await run_on(self.connection.loop, self.progress(progress, total, message))
         if self.request is None:
             return
         now = asyncio.get_running_loop().time()
@@ -256,6 +266,8 @@ class HandlerCall:
 
     async def send(self, data: bytes | None) -> None:
         """Send a notification of this call, waiting while the peer reads too slowly."""
+        if self.is_elsewhere:
+            return await run_on(self.connection.loop, self.send(data))
         if data is not None:
             wait = self.connection.send(data, self.request)
             if wait is not None:
