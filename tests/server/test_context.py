@@ -349,4 +349,4 @@ async def test_a_plain_function_asks_and_reports_on_an_event_loop_of_its_own(rev
         result = await client.call_tool("talk", progress=lambda done, *_: progress.append(done), timeout=20)
         assert result.text == "['1', '2'] ['file:///a']"
         assert (progress, [log.data for log in logs]) == ([1], ["half"])
-        assert "make the function of the tool async" in (await client.call_tool("act")).text
+        assert "make the tool async" in (await client.call_tool("act")).text

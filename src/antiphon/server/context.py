@@ -356,7 +356,7 @@ class Context(_WithState[StateT]):
                 f"call returns, as in ctx.step({name!r}, send_mail)"
             )
         if self._call.is_elsewhere:
-            raise LocalProtocolError(f"The step {name!r} is taken with asyncio.run: make the function of the tool async")
+            raise LocalProtocolError(f"The step {name!r} is taken with asyncio.run: make the tool async")
 
         async def work(key: str) -> bytes:
             wants_key = False

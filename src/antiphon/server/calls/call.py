@@ -255,23 +255,19 @@ class HandlerCall:
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress on the request being served."""
         if self.is_elsewhere:
-            return await run_on(self.connection.loop, self.progress(progress, total, message))
-        if self.request is None:
-            return
-        now = asyncio.get_running_loop().time()
-        if self._reports is None:
-            self._reports = Bucket(PROGRESS_RATE, now)
-        if self._reports.try_take(now) or progress == total:
-            await self.send(self.connection.session.progress(self.request, progress, total, message))
+            await run_on(self.connection.loop, self.progress(progress, total, message))
+        elif self.request is not None:
+            now = self.connection.loop.time()
+            self._reports = self._reports or Bucket(PROGRESS_RATE, now)
+            if self._reports.try_take(now) or progress == total:
+                await self.send(self.connection.session.progress(self.request, progress, total, message))
 
     async def send(self, data: bytes | None) -> None:
         """Send a notification of this call, waiting while the peer reads too slowly."""
         if self.is_elsewhere:
-            return await run_on(self.connection.loop, self.send(data))
-        if data is not None:
-            wait = self.connection.send(data, self.request)
-            if wait is not None:
-                await wait
+            await run_on(self.connection.loop, self.send(data))
+        elif data is not None and (wait := self.connection.send(data, self.request)) is not None:
+            await wait
 
 
 def make_undeclared_error() -> errors.MissingCapability:
