@@ -356,3 +356,12 @@ async def test_a_timeout_is_a_number_of_seconds() -> None:
         with pytest.raises(ConfigError, match="timeout= is a number of seconds"):
             await client.call_tool("fail", timeout=wrong)
         assert not client._session.outgoing
+
+
+async def test_another_event_loop_than_that_of_its_connection_is_refused() -> None:
+    """A second ``asyncio.run``, or one in a thread: the answer would never get there. Nothing is sent."""
+    async with Client(shop()) as client:
+        with pytest.raises(LocalProtocolError, match=r"another event loop: use one asyncio\.run for all of it"):
+            await asyncio.to_thread(lambda: asyncio.run(client.call_tool("fail")))
+        assert not client._session.outgoing
+        assert (await client.list_tools()).tools

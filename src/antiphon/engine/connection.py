@@ -449,6 +449,9 @@ class Connection(Generic[S]):
         if self.gone is not None:
             self.session.cancel(outgoing.id)
             raise self.gone()
+        if asyncio.get_running_loop() is not self.loop:
+            self.session.cancel(outgoing.id)
+            raise errors.LocalProtocolError("It was opened on another event loop: use one asyncio.run for all of it")
         waiter = self.waiting.add(outgoing, timeout, on_progress)
         try:
             parent = outgoing.parent
