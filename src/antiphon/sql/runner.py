@@ -22,10 +22,11 @@ from functools import partial
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import quote
 from weakref import WeakSet
 
+import msgspec
 from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
@@ -83,7 +84,7 @@ _log = logging.getLogger("antiphon.host")
 _BOUND = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
 
 
-class DatabaseVersion(NamedTuple):
+class DatabaseVersion(msgspec.Struct, frozen=True):
     """A version of a SQLite file, as one connection sees it."""
 
     driver: sqlite3.Connection

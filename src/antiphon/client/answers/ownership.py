@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -74,7 +74,7 @@ class OpenCall(msgspec.Struct, eq=False):
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise InvalidParams(f"arguments: {error}") from None
         # A server refuses anything but an object; whoever is asked about the call sees the params.
-        arguments = cast("dict[str, Any] | None", arguments if isinstance(arguments, dict) else None)
+        arguments = arguments if arguments.__class__ is dict else None
         subject = getattr(self.params, "name", None) or getattr(self.params, "uri", None)
         return OriginCall(id=self.name, method=self.method, name=subject, arguments=arguments)
 

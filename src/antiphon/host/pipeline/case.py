@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
 from secrets import token_hex
-from typing import Literal, NamedTuple, TypeVar, Unpack
+from typing import Literal, TypeVar, Unpack
 
 import msgspec
 
@@ -170,7 +170,7 @@ MAX_RELEASED = 1_000
 """Most answers whose end is not known yet, far more than one process has open; the oldest are dropped unrecorded."""
 
 
-class _HandoverAnswer(NamedTuple):
+class _HandoverAnswer(msgspec.Struct, frozen=True):
     method: str
     reviews: tuple[str, ...]
     by_person: bool
