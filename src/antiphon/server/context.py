@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from threading import Lock
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack, cast, get_type_hints, overload
@@ -577,9 +577,12 @@ class PerCaller(Generic[S]):
     def __init__(self, make: Callable[[], S], *, max_callers: int = 10_000) -> None:
         if max_callers < 1:
             raise ConfigError(f"PerCaller(max_callers=) must be at least 1, got {max_callers}")
+
+        def make_for(_principal: str) -> S:
+            return make()
+
         self._make = make
-        self._max_callers = max_callers
-        self._by_principal: OrderedDict[str, S] = OrderedDict()
+        self._of_principal = lru_cache(max_callers)(make_for)
         self._by_connection: WeakKeyDictionary[object, S] = WeakKeyDictionary()
         self._lock = Lock()
 
@@ -591,15 +594,9 @@ class PerCaller(Generic[S]):
         """
         # Dependencies run in threads, so two calls of a new caller may arrive here together.
         with self._lock:
-            principal = ctx.request.principal
-            if principal is None:
-                connection = ctx.request.connection
-                if connection not in self._by_connection:
-                    self._by_connection[connection] = self._make()
-                return self._by_connection[connection]
-            if principal not in self._by_principal:
-                self._by_principal[principal] = self._make()
-            self._by_principal.move_to_end(principal)
-            while len(self._by_principal) > self._max_callers:
-                self._by_principal.popitem(last=False)
-            return self._by_principal[principal]
+            principal, connection = ctx.request.principal, ctx.request.connection
+            if principal is not None:
+                return self._of_principal(principal)
+            if connection not in self._by_connection:
+                self._by_connection[connection] = self._make()
+            return self._by_connection[connection]

@@ -222,66 +222,59 @@ class Depends:
     use_cache: bool
 
 
-class _Provider:
-    """What calls a function, with what its dependencies provide."""
+class _Step(Struct, frozen=True):
+    """One call of those that a handler with dependencies takes: of a dependency, or of the handler itself."""
 
-    def __init__(
-        self, function: Callable[..., Any], signature: Signature, run: Run, chain: tuple[Any, ...] = (), key: Any = None
-    ) -> None:
-        self.function, self.context = function, signature.context
-        wanted = signature.dependencies.items()
-        self._needs = {name: _find_provider(each, (*chain, function), run) for name, each in wanted}
-        self._run = _call_here if signature.is_async else run
-        self._key = key
-        """What the value is kept by within a call; ``None`` for the handler, which is no dependency."""
-        self._manage = None if key is None else _find_manager(function)
+    function: Callable[..., Any]
+    context: str | None
+    needs: dict[str, Any]
+    """The keys of the steps whose values fill in its parameters, by their names."""
+    run: Run
+    manage: Callable[..., Any] | None
+    """Makes the context manager of a dependency that yields."""
 
-    def walk(self) -> Iterator[_Provider]:
-        """Yield this provider and all that it needs."""
-        yield self
-        for inner in self._needs.values():
-            yield from inner.walk()
-
-    async def provide(self, values: dict[str, Any], context: Any, made: dict[Any, Any], stack: AsyncExitStack) -> Any:
-        """Return the value for one call. ``made``: the values so far; ``stack``: closes them in reverse order."""
-        if self._key in made:
-            return made[self._key]
-        for name, inner in self._needs.items():
-            values[name] = await inner.provide({}, context, made, stack)
+    async def perform(self, values: dict[str, Any], context: Any, stack: AsyncExitStack) -> Any:
+        """Return the value for one call, with these arguments; ``stack`` closes it."""
         if self.context is not None:
             values[self.context] = context
-        if self._manage is None:
-            value = await self._run(partial(self.function, **values))
-            value = await value if inspect.isawaitable(value) else value
-        else:
-            value = await self._enter(self._manage(**values), stack)
-        made[self._key] = value
-        return value
-
-    async def _enter(self, manager: Any, stack: AsyncExitStack) -> Any:
+        if self.manage is None:
+            value = await self.run(partial(self.function, **values))
+            return await value if inspect.isawaitable(value) else value
+        manager = self.manage(**values)
         if hasattr(manager, "__aenter__"):
             return await stack.enter_async_context(manager)
-        value = await self._run(manager.__enter__)
+        value = await self.run(manager.__enter__)
 
         async def leave(*error: object) -> bool | None:
-            return await self._run(partial(manager.__exit__, *error))
+            return await self.run(partial(manager.__exit__, *error))
 
         stack.push_async_exit(leave)
         return value
 
 
-def _find_provider(wanted: Depends, chain: tuple[Any, ...], run: Run) -> _Provider:
-    """Return the provider of one dependency; ``chain``: the functions that need it, from the handler on."""
-    function = wanted.dependency
-    if function in chain:
-        raise ConfigError(f"the dependency {getattr(function, '__qualname__', function)} needs itself")
-    signature = read_signature(function, noun="dependency", yields=True)
-    if asked := [parameter.name for parameter in signature.parameters if parameter.required]:
-        raise ConfigError(
-            f"{signature.place}: parameter {asked[0]!r} is no dependency: annotate it with Depends(...), take "
-            "ctx: Context, or give it a default"
-        )
-    return _Provider(function, signature, run, chain, key=function if wanted.use_cache else object())
+def _add_step(
+    steps: dict[Any, _Step], key: Any, function: Any, signature: Signature, run: Run, chain: tuple[Any, ...] = ()
+) -> None:
+    """Add the step of a function after those of its dependencies.
+
+    ``key``: name of its value, ``None`` for the handler; ``chain``: what needs the function, from the handler on.
+    """
+    needs: dict[str, Any] = {}
+    for name, wanted in signature.dependencies.items():
+        inner = wanted.dependency
+        if inner in (*chain, function):
+            raise ConfigError(f"the dependency {getattr(inner, '__qualname__', inner)} needs itself")
+        needs[name] = inner if wanted.use_cache else object()
+        if needs[name] not in steps:
+            read = read_signature(inner, noun="dependency", yields=True)
+            if asked := [parameter.name for parameter in read.parameters if parameter.required]:
+                raise ConfigError(
+                    f"{read.place}: parameter {asked[0]!r} is no dependency: annotate it with Depends(...), take "
+                    "ctx: Context, or give it a default"
+                )
+            _add_step(steps, needs[name], inner, read, run, (*chain, function))
+    manage = _find_manager(function) if chain else None
+    steps[key] = _Step(function, signature.context, needs, _call_here if signature.is_async else run, manage)
 
 
 async def _call_here(call: Callable[[], Any]) -> Any:
@@ -309,15 +302,18 @@ def inject_dependencies(
     Raises:
         ConfigError: a dependency has a parameter that nothing fills in, or needs itself.
     """
-    handler = _Provider(function, signature, run)
-    every = list(handler.walk())
+    steps: dict[Any, _Step] = {}
+    _add_step(steps, None, function, signature, run)
 
     @functools.wraps(function)
     async def call(**values: Any) -> Any:
-        context = values.pop(_CONTEXT, None)
+        context, made = values.pop(_CONTEXT, None), dict[Any, Any]()
         async with AsyncExitStack() as stack:
-            return await handler.provide(values, context, {}, stack)
+            for key, step in steps.items():
+                needed = {name: made[each] for name, each in step.needs.items()}
+                made[key] = await step.perform({**values, **needed} if key is None else needed, context, stack)
+            return made[None]
         raise ConfigError(f"{signature.place}: a dependency has caught the exception; raise it again after cleaning up")
 
-    takes_context = any(each.context is not None for each in every)
-    return call, _CONTEXT if takes_context else None, [each.function for each in every[1:]]
+    takes_context = any(step.context is not None for step in steps.values())
+    return call, _CONTEXT if takes_context else None, [step.function for step in steps.values()][:-1]
