@@ -6,7 +6,8 @@ count as ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -30,11 +31,8 @@ class _Caller(Struct):
     """Makes requests in the place of a call: the context of the functions below."""
 
     __antiphon_context__: ClassVar = True
-    request: ServerRequest
-    call_next: CallNext
-
-    async def ask(self, method: str, params: Any) -> Any:
-        return await self.request.serve_other(method, params, self.call_next)
+    ask: Callable[[str, Any], Awaitable[Any]]
+    """Has a request with these params served, and returns its result."""
 
     async def collect(self, method: str, member: str) -> list[Any]:
         found: list[Any] = []
@@ -87,8 +85,9 @@ class _AsTools:
     async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
         """Serve these tools, and pass other requests on."""
         if request.method == "tools/call" and (tool := self._tools.get(request.params.name)) is not None:
+            ask = partial(request.serve_other, call_next=call_next)
             try:
-                return await tool.call(request.params.arguments, _Caller(request, call_next))
+                return await tool.call(request.params.arguments, _Caller(ask))
             except InsufficientScope:
                 raise
             except PeerError as error:

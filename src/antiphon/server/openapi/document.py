@@ -259,21 +259,22 @@ class Definition(Struct, eq=False):
 
 
 class SchemaConverter:
-    """Converts the schemas of one document, for requests or for responses."""
+    """Converts the schemas of one document, for requests or for responses: one after another, in one or more parts."""
 
     def __init__(self, document: ApiDocument, *, output: bool) -> None:
         self._document, self._output = document, output
         self._most = self._left = MAX_OUTPUT if output else MAX_INPUT
+        self._uses: dict[str, Definition] = {}
+        """The definitions that the present schema refers to."""
         self._definitions: dict[int, Definition] = {}
         self._names: set[str] = set()
 
-    def begin(self) -> dict[str, Definition]:
-        """Begin a schema, and count its members anew; return the definitions that it refers to, which has none yet."""
-        self._left = self._most
-        return {}
+    def begin(self) -> None:
+        """Begin a schema: count its members anew, and note anew what it refers to."""
+        self._left, self._uses = self._most, {}
 
-    def convert(self, target: Target, uses: dict[str, Definition], depth: int = 0) -> Any:
-        """Return a schema, and add what it refers to to ``uses``; a part that is too large or deep may be anything."""
+    def convert(self, target: Target, depth: int = 0) -> Any:
+        """Return a part of the schema; what in it is too large or deep may be anything."""
         node: Any = target.node
         members = target.members
         inner = [len(each) for name, each in members.items() if name in _INNER and isinstance(each, Sized)]
@@ -284,9 +285,9 @@ class SchemaConverter:
         made: dict[str, Any] = {}
         for name, value in members.items():
             if name in _INNER:
-                self._convert_inner(name, target.get(name), made, uses, depth + 1)
+                self._convert_inner(name, target.get(name), made, depth + 1)
             elif name in ("$ref", "$dynamicRef") and isinstance(value, str):
-                made["$ref"] = self._refer(value, target, uses)
+                made["$ref"] = self._refer(value, target)
             elif name == "description" and isinstance(value, str):
                 made[name] = target.text(name, 2_000)
             elif name in TABLES.kept and _is_small(name, value):
@@ -304,34 +305,30 @@ class SchemaConverter:
                     made["required"] = [each for each in made["required"] if each != name]
         return made
 
-    def _convert_inner(
-        self, name: str, inner: Target, made: dict[str, Any], uses: dict[str, Definition], depth: int
-    ) -> None:
+    def _convert_inner(self, name: str, inner: Target, made: dict[str, Any], depth: int) -> None:
         """Convert a keyword whose value is a schema, a list of schemas, or schemas by name."""
         if _INNER[name] == "named":
             keys = [key for key in inner.members if name != "patternProperties" or _is_pattern(key)]
-            made[name] = {
-                key.encode(errors="replace").decode(): self.convert(inner.get(key), uses, depth) for key in keys
-            }
+            made[name] = {key.encode(errors="replace").decode(): self.convert(inner.get(key), depth) for key in keys}
         elif _INNER[name] == "list" and inner.items:
-            made[name] = [self.convert(each, uses, depth) for each in inner.items]
+            made[name] = [self.convert(each, depth) for each in inner.items]
         elif inner.node is False and self._output and name == "additionalProperties":
             pass  # Answers may get members that the document does not name yet.
         elif _INNER[name] == "one" and isinstance(inner.node, dict | bool):
-            made[name] = self.convert(inner, uses, depth)
+            made[name] = self.convert(inner, depth)
 
-    def close(self, schema: dict[str, Any], uses: Mapping[str, Definition]) -> dict[str, Any]:
-        """Return a schema with the definitions that it needs; those that make it too large may be anything."""
+    def close(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the definitions that it needs; those that make it too large may be anything."""
         left = self._most - count_members(schema, self._most)
         found: dict[str, Any] = {}
-        pending = deque(uses.values())
+        pending = deque(self._uses.values())
         while pending:
             each = pending.popleft()
             if each.name in found:
                 continue
             if each.schema is None:
-                each.uses = self.begin()
-                each.schema = self.convert(each.target, each.uses)
+                self.begin()
+                each.schema, each.uses = self.convert(each.target), self._uses
                 each.size = count_members(each.schema, MAX_INPUT)
             left -= 1
             if each.size > left:
@@ -342,7 +339,7 @@ class SchemaConverter:
             pending.extend(each.uses.values())
         return {**schema, "$defs": found} if found else schema
 
-    def _refer(self, reference: str, target: Target, uses: dict[str, Definition]) -> str:
+    def _refer(self, reference: str, target: Target) -> str:
         found = self._document.resolve(reference, target.scope, "a schema")
         if (definition := self._definitions.get(id(found.node))) is None:
             start = re.sub(r"[^A-Za-z0-9_.-]+", "_", reference.rpartition("/")[2]).strip("_")[:64] or "schema"
@@ -352,7 +349,7 @@ class SchemaConverter:
                 name = f"{start}_{count}"
             self._names.add(name)
             definition = self._definitions[id(found.node)] = Definition(name, found)
-        uses[definition.name] = definition
+        self._uses[definition.name] = definition
         return f"#/$defs/{definition.name}"
 
 

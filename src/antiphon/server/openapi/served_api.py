@@ -29,7 +29,7 @@ from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.results import ResultConverter
 from antiphon.server.functions.signature import REQUIRED, Parameter, Signature
 from antiphon.server.openapi.api_requests import ApiAnswer, ApiBody, ApiParameter, build_request, make_sender
-from antiphon.server.openapi.document import TABLES, ApiDocument, Definition, References, SchemaConverter, Target
+from antiphon.server.openapi.document import TABLES, ApiDocument, References, SchemaConverter, Target
 from antiphon.wire import resources as wire
 from antiphon.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceContents, TextContent
 from antiphon.wire.envelope import too_deep
@@ -149,12 +149,9 @@ class _ServedOperation:
         successes = [answers.get(status) for status in answers.members if str(status).startswith("2")]
         self._answers = [api.document.follow(each, self.place) for each in successes]
         api.document.check([*self._parameters, self._body, *self._answers], self.place)
-        servers = [
-            each
-            for holder in (() if api.base else (node, item, api.document.root))
-            for each in holder.get("servers").items
-        ]
-        nearest = api.document.follow(servers[0], self.place) if servers else node.get("")
+        holders = () if api.base else (node, item, api.document.root)
+        servers = (each for holder in holders for each in holder.get("servers").items)
+        nearest = api.document.follow(next(servers, node.get("")), self.place)
         gaps = nearest.get("variables")
         url = re.sub(r"\{([^{}]*)\}", lambda gap: gaps.get(gap[1]).text("default") or gap[0], nearest.text("url"))
         self._base = (api.base or url).rstrip("/")
@@ -166,7 +163,7 @@ class _ServedOperation:
     @cached_property
     def _input(self) -> tuple[list[ApiParameter], ApiBody | None, dict[str, Any]]:
         """The parameters, the body, and the schema of the arguments."""
-        uses = self._api.incoming.begin()
+        self._api.incoming.begin()
         properties: dict[str, Any] = {}
         parameters: list[ApiParameter] = []
         required: list[str] = []
@@ -174,16 +171,16 @@ class _ServedOperation:
             content = target.get("content")
             parameter = _read_parameter(target, properties)
             holder = content.get(next(iter(content.members))) if content.members else target
-            schema = self._api.incoming.convert(holder.get("schema"), uses)
+            schema = self._api.incoming.convert(holder.get("schema"))
             text = target.text("description", 2_000)
             properties[parameter.argument] = {**schema, "description": text} if text else schema
             parameters.append(parameter)
             if parameter.place == "path" or target.members.get("required") is True:
                 required.append(parameter.argument)
-        body = self._read_body(properties, uses)
+        body = self._read_body(properties)
         required += ["body"] if body and self._body.members.get("required") is True else []
         schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-        return parameters, body, self._api.incoming.close(schema, uses)
+        return parameters, body, self._api.incoming.close(schema)
 
     def _list_parameters(self) -> Iterator[Target]:
         """List the parameters that a model fills in; those of the operation replace those of its path."""
@@ -200,7 +197,7 @@ class _ServedOperation:
             yield listed.get(("path", name)) or Target(undescribed, self._node.scope)
         yield from (target for (place, _), target in listed.items() if place != "path")
 
-    def _read_body(self, properties: dict[str, Any], uses: dict[str, Definition]) -> ApiBody | None:
+    def _read_body(self, properties: dict[str, Any]) -> ApiBody | None:
         """Add the argument ``body``, if the operation has one that can be sent."""
         content = self._body.get("content")
         names = [name for name in content.members if _MEDIA_TYPE.fullmatch(name)]
@@ -210,7 +207,7 @@ class _ServedOperation:
         named = ("application/json", "application/merge-patch+json")
         chosen = min(names, key=lambda name: (name not in named[:1], name not in named, _KINDS.index(_find_kind(name))))
         kind, media = _find_kind(chosen), content.get(chosen)
-        schema = self._api.incoming.convert(media.get("schema"), uses)
+        schema = self._api.incoming.convert(media.get("schema"))
         if kind == "bytes":
             schema = {"type": "string", "contentEncoding": "base64", "description": f"Base64 of {chosen}"}
         elif kind == "text" and self._look_at(media.get("schema")).text("type") not in ("string", *_TYPES):
@@ -255,13 +252,13 @@ class _ServedOperation:
             described[id(self._look_at(schema).node)] = schema
         if self._api.outgoing is None or not described or self._facts.method == "HEAD":
             return None, False
-        uses = self._api.outgoing.begin()
+        self._api.outgoing.begin()
         wraps = not all(self._is_object(each) for each in described.values())
-        made = [self._api.outgoing.convert(each, uses) for each in described.values()]
+        made = [self._api.outgoing.convert(each) for each in described.values()]
         schema = made[0] if len(made) == 1 else {"anyOf": made}
         if wraps:
             schema = {"properties": {"result": schema}, "required": ["result"]}
-        return self._api.outgoing.close({**schema, "type": "object"}, uses), wraps
+        return self._api.outgoing.close({**schema, "type": "object"}), wraps
 
     def _look_at(self, schema: Target) -> Target:
         """Return what a schema refers to; an empty one if that is only itself."""

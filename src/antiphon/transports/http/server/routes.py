@@ -84,11 +84,9 @@ class Routes(Struct, eq=False):
 
     def find(self, path: str) -> tuple[str, _Route] | None:
         """Return the route of a path, and the prefix below which it serves: the longest one that fits."""
-        if (exact := self._routes.get(path)) is not None:
-            return path[:-1] if path.endswith("/") else "", exact
-        above = (each for each in self._routes if each[1:].endswith("/") and path.startswith(each))
-        fits = max(above, key=len, default=None)
-        return None if fits is None else (fits[:-1], self._routes[fits])
+        fitting = [each for each in self._routes if path == each or (each[1:].endswith("/") and path.startswith(each))]
+        longest = max(fitting, key=len, default=None)
+        return None if longest is None else (longest[:-1] if longest.endswith("/") else "", self._routes[longest])
 
     async def serve(self, guard: Guard, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> bool:
         """Serve one ASGI scope, if it has a route; return whether it has one."""
