@@ -6,22 +6,19 @@ asked for its list each time; its pages come after those of the registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from types import CoroutineType
-from typing import Any, get_args
+from typing import Any
 
 from msgspec import Raw, Struct, structs
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import ConfigError, InvalidParams
-from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.core import Core
-from antiphon.server.features.checked_options import ServedFeature
 from antiphon.server.features.registry import Registry
-from antiphon.server.features.tools import Requirement
 from antiphon.server.mounts import Mounts
 from antiphon.wire.common import PaginatedParams, PaginatedResult
 from antiphon.wire.envelope import encode_value
@@ -37,15 +34,8 @@ _MOUNTED = "mount."
 """Begins the cursors of pages from mounted servers; no cursor of a registry begins like this."""
 
 Peer = Connection[ServerSession]
-Hidden = Callable[[Request], frozenset[str]]
-"""Returns the requirements whose tools are hidden from a client."""
-
-Scopes = tuple[str, ...]
-"""The scopes that one item requires."""
-
-_NOTHING: frozenset[str] = frozenset()
-_OPEN: frozenset[Scopes] = frozenset()
-_REQUIREMENTS: tuple[Requirement, ...] = get_args(Requirement)
+Limits = tuple[object, ...]
+"""What an item demands of a client: a capability, the scopes of its token, and a principal that ``visible`` takes."""
 
 
 class _List(Struct, eq=False):
@@ -58,13 +48,12 @@ class _List(Struct, eq=False):
     _page: type[PaginatedResult]
     _items: str
     """The member of a page that holds its items."""
-    _hidden: Hidden | None = None
     _version: int = -1
     _pages: dict[tuple[object, ...], Raw] = {}
-    _required: frozenset[Scopes] = _OPEN
-    """The sets of scopes that items require, each once."""
-    _guarded: Sequence[ServedFeature] = ()
-    """The items that only some principals see."""
+    _limited: dict[Limits, Any] = {}
+    """The limits of items, each once, with one of the items that have them."""
+    _is_guarded: bool = False
+    """Whether there are items that only some principals see."""
 
     def serve(self, request: Request, peer: Peer) -> Raw | CoroutineType[Any, Any, PaginatedResult]:
         """Return the page the request wants."""
@@ -74,14 +63,12 @@ class _List(Struct, eq=False):
         if self._version != self._registry.version or len(self._pages) >= _MAX_KEPT:
             self._pages.clear()
             self._note_limited()
-        hidden = self._hidden(request) if self._hidden is not None else _NOTHING
-        closed = self._list_closed_scopes(request.caller) if self._required else _OPEN
-        unseen = frozenset(item for item in self._guarded if item.is_hidden_from(peer.principal))
-        is_private = peer.principal is not None or bool(self._guarded)
-        key = (request.revision.name, params.cursor, hidden, closed, unseen, is_private)
+        closed = self._find_closed(request, peer)
+        is_private = peer.principal is not None or self._is_guarded
+        key = (request.revision.name, params.cursor, closed, is_private)
         page = self._pages.get(key)
         if page is None:
-            shown, after = self._filter_visible(params.cursor, hidden, closed, unseen)
+            shown, after = self._list_offered(params.cursor, closed)
             result = self._build([item.definition for item in shown], after, is_private=is_private)
             page = self._pages[key] = Raw(encode_value(request.revision.lower(result)))
         return page
@@ -89,22 +76,30 @@ class _List(Struct, eq=False):
     def _note_limited(self) -> None:
         """Note which items are not for everybody."""
         self._version = self._registry.version
-        self._required = frozenset(item.scopes for item in self._registry if item.scopes)
-        self._guarded = [item for item in self._registry if item.visible is not None]
+        self._limited = {limits: item for item in self._registry if any(limits := _read_limits(item))}
+        self._is_guarded = any(item.visible is not None for item in self._limited.values())
 
     def _build(self, found: Sequence[Any], after: str | None, *, is_private: bool = True) -> PaginatedResult:
         members: dict[str, Any] = {self._items: found, "next_cursor": after}
         return self._page(**members, **self._core.give_cache_hints(None, is_private=is_private))
 
-    def _filter_visible(
-        self, cursor: str | None, hidden: frozenset[str], closed: frozenset[Scopes], unseen: frozenset[ServedFeature]
-    ) -> tuple[Sequence[Any], str | None]:
+    def _find_closed(self, request: Request, peer: Peer) -> frozenset[Limits]:
+        """Return the limits that a client does not meet; items that have these are not listed."""
+        return frozenset(limits for limits, item in self._limited.items() if self._is_closed(item, request, peer))
+
+    def _is_closed(self, item: Any, request: Request, peer: Peer) -> bool:
+        caller, needed = request.caller, getattr(item, "requires", None)
+        # 2026-07-28 server/tools: lists do not vary by connection; calling such a tool is refused with -32021.
+        if needed is not None and not request.revision.modern and not self._core.can_serve(needed, request):
+            return True
+        # A list that depends on scopes must stay private (2026-07-28 server/utilities/caching).
+        if caller is not None and caller.sees_only_allowed and not caller.has(item.scopes):
+            return True
+        return item.visible is not None and item.is_hidden_from(peer.principal)
+
+    def _list_offered(self, cursor: str | None, closed: frozenset[Limits]) -> tuple[Sequence[Any], str | None]:
         found = self._registry.page(cursor, self._size)
-        shown = [item for item in found.items if item.is_listed and not (hidden and item.requires in hidden)]
-        if closed:
-            shown = [item for item in shown if item.scopes not in closed]
-        if unseen:
-            shown = [item for item in shown if item not in unseen]
+        shown = [item for item in found.items if item.is_listed and not (closed and _read_limits(item) in closed)]
         return shown, found.next_cursor
 
     async def _join_pages(self, request: Request, peer: Peer) -> PaginatedResult:
@@ -113,11 +108,8 @@ class _List(Struct, eq=False):
         place = _decode_cursor(params.cursor, len(self._mounts.all))
         found: list[Any] = []
         if place is None:
-            hidden = self._hidden(request) if self._hidden is not None else _NOTHING
             self._note_limited()
-            closed = self._list_closed_scopes(request.caller)
-            unseen = frozenset(item for item in self._guarded if item.is_hidden_from(peer.principal))
-            shown, after = self._filter_visible(params.cursor, hidden, closed, unseen)
+            shown, after = self._list_offered(params.cursor, self._find_closed(request, peer))
             asked = self._mounts.answering
             found = [item.definition for item in shown if item.via is None or item.via.mount not in asked]
             if after is not None:
@@ -142,11 +134,9 @@ class _List(Struct, eq=False):
             inner = None
         return self._build(found, None)
 
-    def _list_closed_scopes(self, caller: Caller | None) -> frozenset[Scopes]:
-        """Return the scopes that hide items: such a list must stay private (2026-07-28 server/utilities/caching)."""
-        if caller is None or not caller.sees_only_allowed:
-            return _OPEN
-        return frozenset(scopes for scopes in self._required if not caller.has(scopes))
+
+def _read_limits(item: Any) -> Limits:
+    return getattr(item, "requires", None), item.scopes, id(item.visible) if item.visible is not None else 0
 
 
 def _decode_cursor(cursor: str | None, mounts: int) -> tuple[int, str | None] | None:
@@ -167,16 +157,8 @@ class Pages:
         if type(size) is not int or size < 1:
             raise ConfigError(f"page_size= must be a whole number of at least 1, got {size!r}")
         features, make = core.features, partial(_List, core, mounts, size)
-        self.tools = make(features.tools, ListToolsResult, "tools", partial(_out_of_reach, core)).serve
+        self.tools = make(features.tools, ListToolsResult, "tools").serve
         self.prompts = make(features.prompts, ListPromptsResult, "prompts").serve
         self.resources = make(features.resources, ListResourcesResult, "resources").serve
         self.templates = make(features.templates, ListResourceTemplatesResult, "resource_templates").serve
         self.skills = make(features.served_skills, ListSkillsResult, "skills").serve
-
-
-def _out_of_reach(core: Core, request: Request) -> frozenset[str]:
-    """Return the requirements that this client does not meet; tools with these are not listed."""
-    # 2026-07-28 server/tools: lists do not vary by connection; calling such a tool is refused with -32021.
-    if request.revision.modern:
-        return _NOTHING
-    return frozenset(needed for needed in _REQUIREMENTS if not core.can_serve(needed, request))
