@@ -73,7 +73,7 @@ def read_skills(
         raise ConfigError(f"{place}: no folder in it has a {SKILL_FILE}")
     # A folder that is a skill itself keeps its name.
     start = [*filter(None, prefix.split("/")), *([root.name] if root in homes else [])]
-    allowed, left = checked_scopes(scopes, place) if scopes != () else (), MAX_TOTAL
+    allowed, left = checked_scopes(scopes, place), MAX_TOTAL
     read: dict[Path, tuple[wire.SkillResource, ServedResource, dict[str, Any]]] = {}
     for path in found:
         if homes.isdisjoint(path.parents):

@@ -276,14 +276,12 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         shape, validator, listed = _choose_output(signature, options.get("output_schema"), structured)
         annotations, meta = options.get("annotations"), options.get("meta")
         annotations = annotations and checked_options.read_annotations(annotations, ToolAnnotations, place)
-        ui, visibility = options.get("ui"), options.get("visibility")
-        if ui is not None or visibility is not None:
-            meta = checked_options.declare_ui(ui, visibility, meta, place)
         confirmation = None
         if (confirm := options.get("confirm")) is not None:
             confirmation = Confirmation(confirm, {each.name: each.default for each in signature.parameters}, place)
             annotations, meta = declare_confirmation(confirm, annotations, meta)
         if options:
+            meta = checked_options.declare_ui(options.get("ui"), options.get("visibility"), meta, place)
             meta = checked_options.describe_access(meta, options, place, ToolOptions.__annotations__)
         bare = wire.Tool(
             name=given,

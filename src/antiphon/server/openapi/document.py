@@ -56,6 +56,7 @@ class _OpenApiTables(Struct):
     own_headers: frozenset[str]
     charsets: frozenset[str]
     styles: dict[str, tuple[str, ...]]
+    kinds: dict[str, tuple[str, ...]]
     written: dict[str, str]
     hints: dict[str, ToolAnnotations]
 

@@ -10,6 +10,7 @@ import asyncio
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, cast
@@ -44,8 +45,6 @@ _MAX_PARAMETERS = 500
 _MAX_ERROR = 4_000
 """Most characters of the body of an error that a model is told."""
 
-_KINDS = ("json", "form", "multipart", "text", "bytes")
-"""How bodies are written, the best first."""
 _MAX_NESTING = 100
 """Deepest nesting of a structured answer; a whole message has at most ``envelope.MAX_DEPTH``."""
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
@@ -204,8 +203,8 @@ class _ServedOperation:
         if not names:
             return None
         # Plain JSON comes first, then JSON with merging.
-        named = ("application/json", "application/merge-patch+json")
-        chosen = min(names, key=lambda name: (name not in named[:1], name not in named, _KINDS.index(_find_kind(name))))
+        ranks = ["application/json", "application/merge-patch+json", *TABLES.kinds]
+        chosen = min(names, key=lambda name: ranks.index(name if name in ranks else _find_kind(name)))
         kind, media = _find_kind(chosen), content.get(chosen)
         schema = self._api.incoming.convert(media.get("schema"))
         if kind == "bytes":
@@ -438,13 +437,7 @@ def _read_parameter(target: Target, taken: Collection[str]) -> ApiParameter:
 def _find_kind(media_type: str) -> str:
     """Return how bodies of a media type are written."""
     bare = media_type.partition(";")[0].strip().lower()
-    if bare in ("application/json", "*/*", "text/json") or bare.endswith("+json"):
-        return "json"
-    if bare == "application/x-www-form-urlencoded":
-        return "form"
-    if bare.startswith("multipart/"):
-        return "multipart"
-    return "bytes" if _is_binary(bare) else "text"
+    return next(kind for kind, patterns in TABLES.kinds.items() if any(fnmatchcase(bare, each) for each in patterns))
 
 
 def _is_address(text: str) -> bool:
@@ -466,8 +459,7 @@ def _find_type(answer: ApiAnswer) -> str:
 
 
 def _is_binary(kind: str) -> bool:
-    texts = ("json", "xml", "yaml", "javascript", "graphql", "x-www-form-urlencoded")
-    return bool(kind) and not kind.startswith("text/") and not kind.endswith(texts)
+    return _find_kind(kind) in ("multipart", "bytes")
 
 
 def _decode(answer: ApiAnswer) -> str:
