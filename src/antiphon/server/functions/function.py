@@ -64,9 +64,8 @@ class UserFunction:
         if self.context is not None:
             values[self.context] = context
         try:
-            if self.is_async:
-                return await self.call(**values)
-            value = self.call(**values) if self.inline else await in_thread(partial(self.call, **values))
+            runs_here = self.is_async or self.inline
+            value = self.call(**values) if runs_here else await in_thread(partial(self.call, **values))
             # A plain function may return a coroutine, if it wraps an async function.
             return await value if inspect.isawaitable(value) else value
         except SystemExit as error:
