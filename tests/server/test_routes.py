@@ -58,6 +58,7 @@ def shop() -> Server:
 
     server.route("/", answer("<h1>shop</h1>"), media_type="text/html")
     server.route("/files/", app)
+    server.route("/file", app)
     server.route("/gone", answer((410, "gone")))
     server.route("/theirs", answer(PlainTextResponse("theirs", 201)))
     server.route("/fail", fail)
@@ -81,9 +82,11 @@ async def test_a_function_answers_with_text_json_a_status_or_a_response():
 
 
 async def test_an_application_serves_all_below_its_path():
-    """With its prefix as ``root_path``, as frameworks pass it."""
+    """With its prefix as ``root_path``, as frameworks pass it; a single path is no prefix."""
     async with web(shop().asgi()) as client:
         assert (await client.put("/files/a/b")).text == "/files /files/a/b"
+        assert (await client.put("/files/")).text == "/files /files/"
+        assert (await client.put("/file")).text == " /file"
         assert (await client.get("/files")).status_code == 404
 
 

@@ -263,6 +263,15 @@ def test_a_shorter_description_is_for_the_registry(cli: Cli, folder: Path):
     assert (manifest["description"], entry["description"]) == ("W" * 200, "The weather")
 
 
+def test_what_a_project_does_not_say_is_left_out(cli: Cli, folder: Path):
+    """An icon and a repository are no duty."""
+    change(folder, 'manifest = { icon = "images/icon.png" }\n', "")
+    change(folder, 'Repository = "https://github.com/ann/weather"\n', "")
+    assert cli("pack", str(folder)).code == 0
+    manifest, entry, _ = unpack(folder)
+    assert not {"icon", "repository"} & (manifest.keys() | entry.keys())
+
+
 def test_a_link_is_refused(cli: Cli, folder: Path, tmp_path: Path):
     """It might lead to what nobody meant to publish."""
     (tmp_path / "key").write_text("secret", encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -211,6 +212,63 @@ async def test_anything_that_can_be_called_is_a_dependency(function: Any, name: 
     async with connected(server) as client:
         assert (await client.call_tool("tell")).text == name
         assert (await client.call_tool("tell_default")).text == name
+
+
+@pytest.mark.parametrize("inline", [False, True])
+async def test_a_plain_dependency_runs_where_a_plain_tool_would(*, inline: bool) -> None:
+    """In a thread, or on the event loop for a tool that is inline; one that is async is always on the loop."""
+    server = Server("shop")
+
+    def find_thread() -> int:
+        return threading.get_ident()
+
+    def yield_thread() -> Generator[int]:
+        yield threading.get_ident()
+
+    async def find_loop() -> int:
+        return threading.get_ident()
+
+    @server.tool(inline=inline)
+    async def compare(
+        plain: Annotated[int, Depends(find_thread)],
+        yielded: Annotated[int, Depends(yield_thread)],
+        loop: Annotated[int, Depends(find_loop)],
+    ) -> list[bool]:
+        return [each == threading.get_ident() for each in (plain, yielded, loop)]
+
+    async with connected(server) as client:
+        found = (await client.call_tool("compare")).structured_content
+        assert found == {"result": [inline, inline, True]}
+
+
+async def test_a_dependency_that_several_need_is_made_before_all_of_them() -> None:
+    """In the order of the parameters, the innermost first, and closed in the other order."""
+    server, log = Server("shop"), list[str]()
+
+    def keep(name: str) -> Any:
+        def made(*needed: str) -> Generator[str]:
+            log.append(f"{name}({', '.join(needed)})")
+            yield name
+            log.append(f"close {name}")
+
+        return made
+
+    def get_a() -> Generator[str]:
+        yield from keep("a")()
+
+    def get_b(a: Annotated[str, Depends(get_a)]) -> Generator[str]:
+        yield from keep("b")(a)
+
+    def get_c(b: Annotated[str, Depends(get_b)], a: Annotated[str, Depends(get_a)]) -> Generator[str]:
+        yield from keep("c")(b, a)
+
+    @server.tool
+    async def tell(c: Annotated[str, Depends(get_c)], a: Annotated[str, Depends(get_a)]) -> str:
+        return f"{c}{a}"
+
+    async with connected(server) as client:
+        assert (await client.call_tool("tell")).text == "ca"
+    assert log == ["a()", "b(a)", "c(b, a)", "close c", "close b", "close a"]
 
 
 async def test_prompts_resources_completers_and_raw_tools_have_dependencies() -> None:
