@@ -148,9 +148,8 @@ class _ServedOperation:
         successes = [answers.get(status) for status in answers.members if str(status).startswith("2")]
         self._answers = [api.document.follow(each, self.place) for each in successes]
         api.document.check([*self._parameters, self._body, *self._answers], self.place)
-        holders = () if api.base else (node, item, api.document.root)
-        servers = (each for holder in holders for each in holder.get("servers").items)
-        nearest = api.document.follow(next(servers, node.get("")), self.place)
+        servers = (each for holder in (node, item, api.document.root) for each in holder.get("servers").items)
+        nearest = next(servers, node.get(""))
         gaps = nearest.get("variables")
         url = re.sub(r"\{([^{}]*)\}", lambda gap: gaps.get(gap[1]).text("default") or gap[0], nearest.text("url"))
         self._base = (api.base or url).rstrip("/")
