@@ -25,7 +25,7 @@ def write_skill(folder: Path, name: str, **files: bytes) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     (home / "SKILL.md").write_text(HEAD.format(name=home.name), encoding="utf-8")
     for path, data in files.items():
-        file = home / path.replace("__", "/")
+        file = home.joinpath(*path.split("__"))
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
     return home
@@ -166,7 +166,10 @@ async def test_a_mounted_server_with_middleware_is_asked(tmp_path):
 
 async def test_hidden_files_and_compiled_python_are_no_part(tmp_path):
     """A folder often holds secrets and rubbish that nobody means to publish."""
-    write_skill(tmp_path, "pdf", **{".env": b"SECRET=1", ".git__config": b"", "__pycache__": b""})
+    home = write_skill(tmp_path, "pdf", **{".env": b"SECRET=1", ".git__config": b""})
+    (home / "__pycache__").mkdir()
+    (home / "__pycache__" / "a.pyc").write_bytes(b"")
+    (tmp_path / "notes.md").write_bytes(b"")
     async with Client(make_server(tmp_path)) as client:
         [skill] = [skill async for skill in client.skills()]
         assert [file.uri for file in skill.files] == [skill.uri]
