@@ -232,6 +232,11 @@ async def test_a_cache_answers_the_same_principal_the_same_question() -> None:
         runs.append("stock")
         return "ten"
 
+    @server.tool
+    async def number() -> int:
+        runs.append("number")
+        return runs.count("number")
+
     async def ask(principal: str | None, **arguments: object) -> str:
         async with raw_client(server, principal=principal) as raw:
             return (await raw.call("price", arguments))["content"][0]["text"]
@@ -244,6 +249,7 @@ async def test_a_cache_answers_the_same_principal_the_same_question() -> None:
     async with connected(server) as client:
         for _ in range(2):
             await client.read_resource("shop://stock")
+        assert [(await client.call_tool("number")).text for _ in range(2)] == ["1", "2"]
     assert runs.count("stock") == 1
 
 

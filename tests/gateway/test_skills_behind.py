@@ -126,6 +126,12 @@ async def test_an_earlier_client_reads_the_same_resources(tmp_path):
         assert "Body" in ((await client.read_resource(listed.uri)).contents[0].text or "")
 
 
+@pytest.mark.parametrize("uri", ["https://docs/pdf/SKILL.md", "skill://docs", "docs/pdf/SKILL.md", ""])
+def test_what_is_no_uri_of_a_skill_behind_a_gateway_has_no_server(uri: str):
+    """Another scheme, or no path."""
+    assert split_outer_uri(uri) is None
+
+
 @pytest.mark.parametrize("uri", ["skill://a/SKILL.md", "skill://a/b/x.md", "github://o/r/s/SKILL.md", "a+b.c://x/y"])
 def test_a_uri_is_found_again(uri):
     """Of any scheme."""

@@ -335,6 +335,16 @@ def test_a_folder_without_skills_is_an_error(tmp_path, name, why):
         make_server(tmp_path / name)
 
 
+def test_a_folder_given_by_mistake_is_refused_and_not_searched(tmp_path, monkeypatch):
+    """A home folder has a million files."""
+    monkeypatch.setattr(skill_folder, "_MAX_ENTRIES", 3)
+    write_skill(tmp_path, "pdf", a=b"", b=b"")
+    make_server(tmp_path)
+    write_skill(tmp_path, "pdf", c=b"", d=b"")
+    with pytest.raises(ConfigError, match="too many entries"):
+        make_server(tmp_path)
+
+
 def test_a_folder_cannot_be_added_twice(tmp_path):
     """Its URIs are taken."""
     write_skill(tmp_path, "pdf")
