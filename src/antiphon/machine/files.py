@@ -118,8 +118,8 @@ MAX_PARTS = 32
 
 # Each ends at the end of the text at the latest, so that no beginning is tried twice.
 _TEXTS = re.compile(
-    r'"""(?:\\.|[^"\\]|"(?!""))*+"{0,5}'
-    r"|'''(?:[^']|'(?!''))*+'{0,5}"
+    r'"""(?:"{0,2}+(?:\\.|[^"\\]))*+"{0,5}'
+    r"|'''(?:'{0,2}+[^'])*+'{0,5}"
     r'|"(?:[^"\\\n]|\\[^\n])*+"?'
     r"|'[^'\n]*+'?"
     r"|\#[^\n]*+",

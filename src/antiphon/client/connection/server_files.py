@@ -21,13 +21,13 @@ from antiphon.machine.files import decode_text, name_errors, parse_toml, read_fi
 MAX_FILE = 1024 * 1024
 """Most bytes; a file with a hundred servers has 50 kB."""
 # Nothing in braces holds another beginning, so that each piece of a text is read once, closed or not.
-_INNER = r"(?:[^}$]|\$(?!\{))*+"
+_INNER = r"(?:[^}$]|\$++[^}${])*+\$*+"
 _VARIABLE = re.compile(rf"\$\{{(?:env:)?(?P<name>\w+)(?::-(?P<default>{_INNER}))?\}}|\{{env:(?P<bare>\w+)\}}")
 _ASKED = re.compile(rf"\$\{{(?:input|command):{_INNER}\}}")
 _FOLDERS = re.compile(r"\$\{(?P<name>workspaceFolder|userHome)\}")
 # Strings and comments end at the end of the text at the latest: otherwise each beginning would be tried to the end.
 _STRING = r'"(?:[^"\\\n]|\\.)*+"?'
-_COMMENT = re.compile(_STRING + r"|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?", re.DOTALL)
+_COMMENT = re.compile(_STRING + r"|//[^\n]*+|/\*[^*]*+(?:\*++[^/*][^*]*+)*+(?:\*++/?)?", re.DOTALL)
 _TRAILING = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 _SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp")
 """In this order: Claude, Cursor, Windsurf, Gemini; VS Code; Zed; Codex; opencode."""
