@@ -88,10 +88,18 @@ def state_of_their_own(tmp_path_factory: pytest.TempPathFactory, pytestconfig: p
         yield
 
 
-@pytest.fixture(autouse=True)
-def patient_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for a store as long as a machine may be busy: a transaction has taken six seconds on one."""
-    monkeypatch.setattr("antiphon.sql.database_store.PATIENCE", 60.0)
+@pytest.fixture(scope="session", autouse=True)
+def patient_stores() -> Iterator[float]:
+    """Wait for a store as long as a machine may be busy: a transaction has taken six seconds on one.
+
+    The value is the usual time.
+    """
+    from antiphon.sql import database_store
+
+    usual = database_store.PATIENCE
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database_store, "PATIENCE", 60.0)
+        yield usual
 
 
 @pytest.fixture(scope="session", autouse=True)
