@@ -13,13 +13,20 @@ from tests.support.vendors.site import failing, serving
 KEY = "sk-loopback-0123456789abcdef"
 
 
-async def run(*words: str, **env: str):
-    """Run a command beside the loop the vendor is on."""
-    return await asyncio.to_thread(in_process, *words, env=env)
+@pytest.fixture
+def run(cli, monkeypatch):
+    """Run a command beside the loop that the vendor is on: in this process, where the vendor's library is loaded."""
+
+    async def run(*words: str, **env: str):
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        return await asyncio.to_thread(cli, *words)
+
+    return run
 
 
 @pytest.mark.parametrize("env", [{}, {"OPENAI_API_KEY": KEY}], ids=["keyless", "key"])
-async def test_the_demo_reaches_a_service_at_home(env):
+async def test_the_demo_reaches_a_service_at_home(env, run):
     """With nothing configured but an address."""
     async with serving(openai, openai.answer("A warm sweater", model="home-model")) as site:
         done = await run(
@@ -43,7 +50,7 @@ async def test_the_demo_reaches_a_service_at_home(env):
 
 
 @pytest.mark.parametrize(("words", "said"), [(("--model", "work"), "Soft"), ((), "[echo]")])
-async def test_a_configured_model_is_used(words, said, tmp_path):
+async def test_a_configured_model_is_used(words, said, tmp_path, run):
     """By its name, with the key that is named for it; by default the first one."""
     config = tmp_path / "own.toml"
     async with serving(openai, openai.answer("Soft")) as site:
@@ -70,20 +77,20 @@ async def test_a_configured_model_is_used(words, said, tmp_path):
 
 
 async def test_what_a_vendor_writes_goes_to_nobody():
-    """Not to the server, not to the terminal: neither its text nor the key in it."""
+    """Not to the server, not to what the process prints: neither its text nor the key in it."""
     body = openai.error(f"Incorrect API key provided: {KEY}", 401)
     async with serving(openai, failing(401, body)) as site:
-        done = await run(
+        done = await asyncio.to_thread(
+            in_process,
             *("demo", "--yes", "-n", "1", "--interval", "0", "--messages"),
-            OPENAI_BASE_URL=f"{site.url}/v1",
-            OPENAI_API_KEY=KEY,
+            env={"OPENAI_BASE_URL": f"{site.url}/v1", "OPENAI_API_KEY": KEY},
         )
     assert done.code == 1
     assert KEY not in done.out + done.err
     assert "Incorrect" not in done.out + done.err
 
 
-async def test_a_call_may_name_its_model():
+async def test_a_call_may_name_its_model(run):
     """As for the demonstration."""
     async with serving(openai, openai.answer("Soft")) as site:
         done = await run(
@@ -95,7 +102,7 @@ async def test_a_call_may_name_its_model():
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_pictures_and_tools_reach_the_model(revision):
+async def test_pictures_and_tools_reach_the_model(revision, run):
     """The picture in the first turn, the use of the tool back to the server, its result in the second."""
     answers = openai.answer(("price", {"sku": "P-1"}), stop="tool_calls"), openai.answer("Warm, for 49.50 EUR")
     async with serving(openai, *answers) as site:
