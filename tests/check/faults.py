@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import signal
-import socket
 import sys
 import time
-from pathlib import Path
 
 from tests.check.faulty_server import (
     LEGACY,
@@ -389,17 +385,25 @@ KEPT_OPEN: list[object] = []
 
 
 def prepare(name: str) -> None:
-    """Do what is wrong before the first message."""
+    """Do what is wrong before the first message. What only one fault needs is imported for it: a check starts often."""
     if name == "starts slowly":
         time.sleep(1.0)
     if name == "ignores the signal":
+        import signal
+
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if name == "takes a lock":
-        KEPT_OPEN.append(lock := (Path(os.environ["HOME"]) / "lock").open("w"))
+        import fcntl
+
+        KEPT_OPEN.append(lock := open(f"{os.environ['HOME']}/lock", "w", encoding="utf-8"))  # noqa: PTH123
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     if name == "takes a port":
+        import socket
+
         KEPT_OPEN.append(socket.create_server(("127.0.0.1", 8765)))
     if name == "needs a network":
+        import socket
+
         socket.create_connection(("192.0.2.1", 443), timeout=1.0)
 
 

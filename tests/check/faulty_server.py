@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Json = dict[str, Any]
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -113,8 +111,7 @@ Change = Callable[[Json, Json], Iterable[object]]
 """Takes a message of the client (and the right reply; empty for a notification), returns what is sent instead."""
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """What is wrong, where a check has to find it, and the rule that it breaks."""
 
     rule: str
@@ -252,6 +249,8 @@ def start_child(*, leaves_group: bool) -> Change:
     """Start a process that goes on when the server has ended."""
 
     def apply(_request: Json, reply: Json) -> Iterable[object]:
+        import subprocess
+
         quiet = subprocess.DEVNULL
         subprocess.Popen(["sleep", "600"], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=leaves_group)
         return [reply]
