@@ -67,9 +67,11 @@ async def test_our_client_is_measured(servers: Servers, transport: str):
 
 
 async def test_the_limit_of_a_client_is_measured(servers: Servers):
-    """It is the load. On a busy machine the shorter times may be over before it has begun."""
-    rates = [(await measure_client(servers, "stdio", CLIENTS["bare"], seconds))["seq"] for seconds in (0.02, 0.2, 2)]
-    assert max(rates) > 0
+    """It is the load. On a busy machine a short time may be over before it has begun."""
+    for seconds in (0.02, 0.2, 2):
+        if (await measure_client(servers, "stdio", CLIENTS["bare"], seconds))["seq"] > 0:
+            return
+    pytest.fail("it was not measured in two seconds either")
 
 
 async def test_a_client_that_fails_is_a_wrong_answer(servers: Servers):
