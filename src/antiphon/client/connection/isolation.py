@@ -99,8 +99,7 @@ def find_obstacle() -> str:
             done = subprocess.run(tried.argv, env=env, capture_output=True, check=False, timeout=_START_WAIT)
     except (ConfigError, subprocess.TimeoutExpired) as error:
         return str(error)
-    said = done.stderr.decode(errors="replace").strip()
-    return (said or "no program can be started in it") if done.returncode else ""
+    return (done.stderr.decode(errors="replace").strip() or "no program can start in it") if done.returncode else ""
 
 
 def describe_network(argv: Sequence[str], *, is_allowed: bool) -> str:

@@ -9,13 +9,9 @@ takes from it all rights over other namespaces.
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import signal
-import socket
-import struct
 import sys
-from pathlib import Path
 
 NEW_USER, NEW_NETWORK, SET_FLAGS, UP = 0x10000000, 0x40000000, 0x8914, 1  # as Linux numbers them
 PREFIX, MARK = "ANTIPHON_SET_", "ANTIPHON_CHILD"  # of the command's variables; what the reaper finds it by
@@ -28,6 +24,9 @@ def _call_system(name: str, *arguments: int) -> None:
 
 def hold_network() -> None:
     """Make the network, bring its loopback up, say so, and hold it until standard input ends."""
+    import fcntl  # not above: whoever joins the network, before each start of a server, needs neither
+    import socket
+
     try:
         reader, writer = os.pipe()
         if (child := os.fork()) == 0:
@@ -38,7 +37,7 @@ def hold_network() -> None:
         if os.waitpid(child, 0)[1]:
             raise OSError("the ids of users cannot be mapped")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-            fcntl.ioctl(asked, SET_FLAGS, struct.pack("16sh14x", b"lo", UP))
+            fcntl.ioctl(asked, SET_FLAGS, b"lo".ljust(16, b"\0") + UP.to_bytes(2, sys.byteorder) + bytes(14))
     except OSError as error:
         os.write(1, f"{error.strerror or error}\n".encode())
         return
@@ -48,6 +47,8 @@ def hold_network() -> None:
 
 def map_ids(pid: int) -> int:
     """Give a process the ids that it had, all of them if we may; return an exit code."""
+    from pathlib import Path
+
     for kind, own in (("uid", os.geteuid()), ("gid", os.getegid())):
         place = Path(f"/proc/{pid}")
         ranges = [line.split() for line in (place.parent / "self" / f"{kind}_map").read_text().splitlines()]
