@@ -6,16 +6,14 @@ fault. ``CLIENT_FAULTS`` says which rule each fault breaks, in which trial, and 
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 Json = dict[str, Any]
 MODERN = "2026-07-28"
@@ -24,8 +22,7 @@ META = "io.modelcontextprotocol/"
 NAMED = {"tools/call": "name"}
 
 
-@dataclass(frozen=True)
-class ClientFault:
+class ClientFault(NamedTuple):
     """What is wrong: the rule, the trial in which it is found, and where."""
 
     rule: str
@@ -124,6 +121,8 @@ class TriedClient:
     def send(self, message: Any, verb: str = "POST", headers: dict[str, str] | None = None, url: str = "") -> Any:
         """Send an HTTP request, and return its response."""
         host, _, path = (url or self.url).removeprefix("http://").partition("/")
+        import http.client  # not above: the client over stdio, which uses this module, starts often and needs none
+
         connection = http.client.HTTPConnection(host)
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
         given = headers or self.make_headers(message if isinstance(message, dict) else {})
