@@ -16,19 +16,32 @@ from antiphon.host import Approve, Deny, MemoryStore, Reviewer, digest, identity
 from antiphon.host.review.review import ToolItem
 from tests.host.asks import Person
 
-SERVER = '''
-from antiphon import Server
+SERVER = """
+import json, sys
 
-server = Server("shop")
+ANSWERS = {
+    "initialize": {
+        "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "shop", "version": "1"}
+    },
+    "tools/list": {"tools": [{"name": "where", "inputSchema": {"type": "object"}}]},
+    "tools/call": {"content": [{"type": "text", "text": __file__}]},
+}
+UNKNOWN = {"error": {"code": -32601, "message": "unknown"}}
 
-@server.tool
-def where() -> str:
-    """Say which file this is."""
-    return __file__
+
+def run():
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "id" in request:
+            known = request["method"] in ANSWERS
+            reply = {"result": ANSWERS[request["method"]]} if known else UNKNOWN
+            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **reply}), flush=True)
+
 
 if __name__ == "__main__":
-    server.run()
-'''
+    run()
+"""
+"""Written by hand, as it is started 40 times."""
 
 
 @pytest.fixture
@@ -71,7 +84,7 @@ def disguised(way: str, mine: Path, strange: Path) -> tuple[dict, dict]:
         case "module":
             return entry(mine, *module), entry(strange, *module)
         case "code":
-            words = ("-c", "import shopserver; shopserver.server.run()")
+            words = ("-c", "import shopserver; shopserver.run()")
             return entry(mine, *words), entry(strange, *words)
         case "PYTHONPATH":
             aside = mine / "empty"
