@@ -17,23 +17,10 @@ from antiphon import Client
 from antiphon.gateway import Gateway
 from antiphon.gateway import gateway as module
 from antiphon.host import Host, Policy, Scripted
-from tests.support import hiding
+from tests.support import hiding, plain_server
 from tests.support.behind_gateway import upstreams_of
 from tests.support.network import until
 from tests.support.processes import lives
-
-SERVER = """
-import os, sys
-from antiphon import Server
-
-server = Server(sys.argv[1])
-
-@server.tool
-async def pid() -> int:
-    return os.getpid()
-
-server.run()
-"""
 
 
 class Caller:
@@ -48,11 +35,9 @@ class Caller:
         await self.gateway.server.serve(channel, principal=self.principal)
 
 
-def servers(folder: Path, *names: str) -> dict[str, list[str]]:
-    """Write a program, and return it under several names."""
-    place = folder / "server.py"
-    place.write_text(SERVER)
-    return {name: [sys.executable, str(place), name] for name in names}
+def servers(*names: str) -> dict[str, list[str]]:
+    """Return a program under several names."""
+    return {name: [sys.executable, plain_server.__file__, name] for name in names}
 
 
 def made(targets: dict[str, list[str]], **options: Any) -> Gateway:
@@ -63,31 +48,31 @@ def made(targets: dict[str, list[str]], **options: Any) -> Gateway:
 
 async def pid(client: Client, name: str) -> int:
     """Call a server, which says what process it is."""
-    result = await client.call_tool(f"{name}__pid")
+    result = await client.call_tool(f"{name}__look")
     assert not result.is_error, result.text
-    return int(result.text)
+    return json.loads(result.text)["process"]
 
 
 async def test_what_was_listed_once_is_listed_before_anything_runs(tmp_path: Path):
     """And starts when it is wanted, by itself."""
-    targets = servers(tmp_path, "one", "two")
+    targets = servers("one", "two")
     async with Client(made(targets, lists=tmp_path / "lists").server) as client:
-        assert [tool.name async for tool in client.tools()] == ["one__pid", "two__pid"]
+        assert [tool.name async for tool in client.tools()] == ["one__look", "two__look"]
     gateway = made(targets, lists=tmp_path / "lists")
     async with Client(gateway.server) as client:
-        assert [tool.name async for tool in client.tools()] == ["one__pid", "two__pid"]
+        assert [tool.name async for tool in client.tools()] == ["one__look", "two__look"]
         assert [one.state for one in gateway.upstreams] == ["stopped", "stopped"]
         await pid(client, "two")
         assert [one.state for one in gateway.upstreams] == ["stopped", "running"]
     eager = made(targets, lists=tmp_path / "lists", starts="eager")
     async with Client(eager.server) as client:
-        assert [tool.name async for tool in client.tools()] == ["one__pid", "two__pid"]
+        assert [tool.name async for tool in client.tools()] == ["one__look", "two__look"]
         await until(lambda: [one.state for one in eager.upstreams] == ["running", "running"])
 
 
 async def test_no_principal_has_a_process_of_anothers(tmp_path: Path):
     """Nor a list that was kept for another; each has its own again at its next call."""
-    gateway = made(servers(tmp_path, "one"), lists=tmp_path / "lists")
+    gateway = made(servers("one"), lists=tmp_path / "lists")
     async with Client(Caller(gateway, "ann")) as ann, Client(Caller(gateway, "ben")) as ben:
         hers, his = await pid(ann, "one"), await pid(ben, "one")
         assert hers != his
@@ -101,7 +86,7 @@ async def test_no_principal_has_a_process_of_anothers(tmp_path: Path):
 async def test_of_too_many_principals_the_longest_unused_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """With its processes; but none that uses one now."""
     monkeypatch.setattr(module, "MAX_GROUPS", 1)
-    gateway = made(servers(tmp_path, "one"))
+    gateway = made(servers("one"))
     async with Client(Caller(gateway, "ann")) as ann, Client(Caller(gateway, "ben")) as ben:
         hers = await pid(ann, "one")
         [upstream] = [one for one in upstreams_of(gateway) if one.process == hers]
@@ -115,7 +100,7 @@ async def test_of_too_many_principals_the_longest_unused_goes(tmp_path: Path, mo
 async def test_there_are_never_more_processes_than_the_limit(tmp_path: Path):
     """Whoever wants another one has the longest unused stopped, at first to list all of them."""
     names = ["a", "b", "c", "d", "e"]
-    gateway = made(servers(tmp_path, *names), max_processes=2)
+    gateway = made(servers(*names), max_processes=2)
     most = 0
 
     async def look() -> None:
@@ -135,14 +120,14 @@ async def test_there_are_never_more_processes_than_the_limit(tmp_path: Path):
 
 async def test_servers_are_exchanged_while_it_runs(tmp_path: Path):
     """One is taken out, one comes, one is another program now; the fourth does not notice."""
-    targets = servers(tmp_path, "same", "other", "gone")
+    targets = servers("same", "other", "gone")
     gateway = made(targets)
     async with Client(gateway.server) as client, client.listen(tools=True) as changes:
         same, other, gone = [await pid(client, name) for name in targets]
-        await gateway.configure({**servers(tmp_path, "same", "new"), "other": [*targets["other"], "again"]})
+        await gateway.configure({**servers("same", "new"), "other": [*targets["other"], "again"]})
         async with asyncio.timeout(30):
             await anext(changes)
-        assert [tool.name async for tool in client.tools()] == ["same__pid", "new__pid", "other__pid"]
+        assert [tool.name async for tool in client.tools()] == ["same__look", "new__look", "other__look"]
         assert await pid(client, "same") == same
         assert await pid(client, "other") != other
         assert not lives(gone)
@@ -156,13 +141,13 @@ async def test_what_it_is_given_anew_is_taken_up(tmp_path: Path):
         while True:
             yield await given.get()
 
-    gateway = made(servers(tmp_path, "one"), reloads=reloads)
+    gateway = made(servers("one"), reloads=reloads)
     async with Client(gateway.server) as client, client.listen(tools=True) as changes:
-        assert [tool.name async for tool in client.tools()] == ["one__pid"]
-        given.put_nowait(servers(tmp_path, "two"))
+        assert [tool.name async for tool in client.tools()] == ["one__look"]
+        given.put_nowait(servers("two"))
         async with asyncio.timeout(30):
             await anext(changes)
-        assert [tool.name async for tool in client.tools()] == ["two__pid"]
+        assert [tool.name async for tool in client.tools()] == ["two__look"]
 
 
 SERVES = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -15,33 +16,9 @@ from antiphon import Client, Host, Rejected
 from antiphon.host import Approve, Deny, MemoryStore, Reviewer, digest, identity_of
 from antiphon.host.review.review import ToolItem
 from tests.host.asks import Person
+from tests.support import plain_server
 
-SERVER = """
-import json, sys
-
-ANSWERS = {
-    "initialize": {
-        "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "shop", "version": "1"}
-    },
-    "tools/list": {"tools": [{"name": "where", "inputSchema": {"type": "object"}}]},
-    "tools/call": {"content": [{"type": "text", "text": __file__}]},
-}
-UNKNOWN = {"error": {"code": -32601, "message": "unknown"}}
-
-
-def run():
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "id" in request:
-            known = request["method"] in ANSWERS
-            reply = {"result": ANSWERS[request["method"]]} if known else UNKNOWN
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **reply}), flush=True)
-
-
-if __name__ == "__main__":
-    run()
-"""
-"""Written by hand, as it is started 40 times."""
+SERVER = Path(plain_server.__file__).read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -61,7 +38,7 @@ def entry(folder: Path, *args: str, env: Mapping[str, str] | None = None, comman
 async def call(target: object, reviewer: Reviewer, store: MemoryStore) -> str:
     """Call the tool, with a person who is asked about it; return which file has answered."""
     async with Client(target, confirm=Host(reviewer=reviewer, store=store)) as client:  # pyright: ignore[reportArgumentType]
-        return (await client.call_tool("where")).text
+        return json.loads((await client.call_tool("look")).text)["file"]
 
 
 def always(item: ToolItem) -> Approve:

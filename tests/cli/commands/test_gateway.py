@@ -22,6 +22,7 @@ from antiphon.host import Queue, open_store
 from tests.cli.commands.test_serve import connected
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, SERVERS, SHOP, environment, in_process
+from tests.support import plain_server
 from tests.support.authority import Person, protected
 from tests.support.issuer import Issuer
 from tests.support.ports import free_port
@@ -257,21 +258,19 @@ def test_a_projects_file_starts_nothing_before_it_is_trusted(cli: Cli, tmp_path:
     ("place", "options", "setting", "seen"),
     [
         ("config/antiphon/servers.json", [], "host", "given"),
-        ("config/antiphon/servers.json", [], "minimal", "nothing"),
-        (".mcp.json", [], "host", "nothing"),
+        ("config/antiphon/servers.json", [], "minimal", None),
+        (".mcp.json", [], "host", None),
         (".mcp.json", ["--environment"], "host", "given"),
-        (".mcp.json", ["--environment"], "minimal", "nothing"),
+        (".mcp.json", ["--environment"], "minimal", None),
     ],
 )
 async def test_servers_get_the_environment_that_the_host_gave(
-    tmp_path: Path, place: str, options: list[str], setting: str, seen: str
+    tmp_path: Path, place: str, options: list[str], setting: str, seen: str | None
 ):
     """A project's servers only if a person has trusted its file with that; ``minimal`` holds for all."""
-    program = "import os; from antiphon import Server; s = Server('s'); name = 'A_VARIABLE'\n"
-    program += "s.tool(name='look')(lambda: os.environ.get(name, 'nothing')); s.run()"
     file = tmp_path / place
     file.parent.mkdir(parents=True, exist_ok=True)
-    written(file, s={"command": sys.executable, "args": ["-c", program]})
+    written(file, s={"command": sys.executable, "args": [plain_server.__file__]})
     (tmp_path / "host.toml").write_text(f'[gateway]\nenvironment = "{setting}"\n')
     env = environment(A_VARIABLE="given", XDG_STATE_HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path / "config"))
     if place == ".mcp.json":
@@ -281,7 +280,7 @@ async def test_servers_get_the_environment_that_the_host_gave(
         assert await trusting.wait() == 0
     command = [*COMMAND[1:], "gateway", "--config", "host.toml", "--yes", "--provider", "echo"]
     async with Client({"command": COMMAND[0], "args": command, "env": env, "cwd": str(tmp_path)}) as client:
-        assert (await client.call_tool("s__look")).text == seen
+        assert json.loads((await client.call_tool("s__look")).text)["variable"] == seen
 
 
 async def test_servers_behind_it_get_tokens_for_keys_where_that_is_configured(tmp_path: Path):
