@@ -8,27 +8,17 @@ from pathlib import Path
 
 import pytest
 
-RIGHT = """
-from antiphon import Server
-
-server = Server("sums")
-
-
-@server.tool
-def add(a: int, b: int) -> int:
-    '''Add two numbers.'''
-    return a + b
-
-
-if __name__ == "__main__":
-    server.run()
-"""
+ROOT = Path(__file__).parents[2]
+RIGHT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.check.faults import main; main('no fault')\n"
+OTHERS = ("anyio", "asyncio", "cacheprovider", "hypothesispytest", "randomly", "timeout", "xdist", "xdist.looponfail")
+"""Plugins that are installed here; to load them takes as long as pytest itself."""
 WRONG = "print('this is no message', flush=True)\n"
 
 
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run pytest in a folder with our plugin, as it finds it by its entry point."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments]
+    without = [word for name in OTHERS for word in ("-p", f"no:{name}")]
+    command = [sys.executable, "-m", "pytest", *without, *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=80, check=False)
 
 
@@ -43,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_right_server_passes_beside_other_tests(folder: Path):
     """Also with a tool that may be called."""
     (folder / "test_own.py").write_text("def test_own():\n    pass\n", encoding="utf-8")
-    ran = run_pytest(folder, "--check-server", "right.py", "--check-call", 'add={"a": 1, "b": 2}')
+    ran = run_pytest(folder, "--check-server", "right.py", "--check-call", 'count={"text": "abc"}')
     assert ran.returncode == 0, ran.stdout
     assert "2 passed" in ran.stdout
 
@@ -60,7 +50,7 @@ def test_a_wrong_server_fails_with_the_report_and_the_others_go_on(folder: Path)
 
 def test_a_call_that_is_not_there_fails_in_one_line(folder: Path):
     """The error names what is to be written."""
-    ran = run_pytest(folder, "--check-server", "right.py", "--check-call", "add={")
+    ran = run_pytest(folder, "--check-server", "right.py", "--check-call", "count={")
     assert ran.returncode == 1
     assert "calls are written NAME" in ran.stdout
     assert "checkup.py" not in ran.stdout

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -155,26 +153,22 @@ async def test_a_program_that_does_not_exist_is_a_problem():
     assert report.findings == []
 
 
-async def test_a_server_that_starts_slowly_speaks_what_it_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def start_slowly(seconds: float) -> dict[str, object]:
+    """Return the entry of a server that keeps every rule, once it has started."""
+    program = f"import time; time.sleep({seconds}); from tests.check.faults import main; main('no fault')"
+    return {**start_faulty("no fault"), "args": ["-c", program]}
+
+
+async def test_a_server_that_starts_slowly_speaks_what_it_speaks(monkeypatch: pytest.MonkeyPatch):
     """The first answer says how long a start takes; a revision is not given up before."""
     monkeypatch.setattr(checkup, "MODERN_WAIT", 0.2)
-    slow = tmp_path / "slow.py"
-    slow.write_text(
-        "import time\ntime.sleep(1.0)\nfrom antiphon import Server\nserver = Server('slow')\n"
-        "server.tool(name='t', description='Do nothing.')(lambda: 'x')\nserver.run()\n"
-    )
-    report = await check_server([sys.executable, str(slow)], timeout=30.0)
+    report = await check_server(start_slowly(1.0), timeout=30.0)
     assert (report.revisions, report.problem) == ([one.name for one in REVISIONS], "")
 
 
-async def test_later_connections_may_take_as_long_as_the_first(tmp_path: Path):
+async def test_later_connections_may_take_as_long_as_the_first():
     """A server that starts more slowly than it must reply has a second session, and refuses what it should."""
-    slow = tmp_path / "slow.py"
-    slow.write_text(
-        "import time\ntime.sleep(3.0)\nfrom antiphon import Server\nserver = Server('slow')\n"
-        "server.tool(name='t', description='Do nothing.')(lambda: 'x')\nserver.run()\n"
-    )
-    report = await check_server([sys.executable, str(slow)], timeout=2.5, revision="2025-11-25")
+    report = await check_server(start_slowly(3.0), timeout=2.5, revision="2025-11-25")
     assert (report.findings, report.problem) == ([], "")
 
 
