@@ -48,7 +48,7 @@ def patient(folder: Path) -> list[str]:
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
 async def test_a_host_starts_it_and_finds_the_servers(tmp_path: Path, revision: str):
     """Over stdio, each tool under the name of its server; what the servers ask is answered there."""
-    file = written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [SHOP]})
+    file = written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [plain_server.__file__]})
     command = [*COMMAND, "gateway", "--config", str(file), *patient(tmp_path), "--yes", "--provider", "echo"]
     entry = {"command": command[0], "args": command[1:], "env": environment(XDG_STATE_HOME=str(tmp_path))}
     async with Client(entry, revision=revision) as client:
@@ -117,7 +117,7 @@ async def test_a_profile_chooses_servers_and_tools(tmp_path: Path):
 
 async def test_a_change_of_the_file_is_taken_up_while_it_runs(tmp_path: Path):
     """And what was listed is kept for the next gateway, readable for nobody else."""
-    server = {"command": sys.executable, "args": [SHOP]}
+    server = {"command": sys.executable, "args": [plain_server.__file__]}
     file = written(tmp_path / "mcp.json", shop=server)
     command = [*COMMAND, "gateway", "--config", str(file), *patient(tmp_path), "--yes", "--provider", "echo"]
     entry = {"command": command[0], "args": command[1:], "env": environment(XDG_STATE_HOME=str(tmp_path))}
@@ -159,7 +159,7 @@ def test_what_is_wrong_is_said_with_the_remedy(arguments: tuple[str, ...], messa
 
 async def test_who_connects_at_once_when_an_address_is_said_is_served(tmp_path: Path):
     """A script waits for that line; it names the port that the system has chosen."""
-    file = written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [SHOP]})
+    file = written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [plain_server.__file__]})
     process = await asyncio.create_subprocess_exec(
         *COMMAND, "gateway", "--config", str(file), *patient(tmp_path), "--http", "127.0.0.1:0",
         "--yes", "--provider", "echo", cwd=tmp_path, env=environment(XDG_STATE_HOME=str(tmp_path)),
