@@ -32,11 +32,7 @@ def test_this_installation_is_in_order():
 
 def test_what_is_missing_is_found(monkeypatch: pytest.MonkeyPatch):
     """Uvloop may be missing, the others may not."""
-
-    def version(name: str) -> str:
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "version", version)
+    monkeypatch.setattr(metadata, "distributions", lambda **_: iter(()))
     found = kinds()
     assert (found["msgspec"], found["uvloop"]) == ("failed", "note")
 
@@ -49,17 +45,16 @@ def test_configuration_is_read():
     assert kinds()[".mcp.json"] == "failed"
 
 
+def hide_package(hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one package be found no more."""
+    there = metadata.distributions
+    monkeypatch.setattr(metadata, "distributions", lambda *, name: iter(()) if name == hidden else there(name=name))
+
+
 def test_extras_are_found_or_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch):
     """What is missing is no fault: not everybody needs it."""
     assert kinds()["antiphon[host]"] == "ok"
-    there = metadata.version
-
-    def version(name: str) -> str:
-        if name == "starlette":
-            raise metadata.PackageNotFoundError(name)
-        return there(name)
-
-    monkeypatch.setattr(metadata, "version", version)
+    hide_package("starlette", monkeypatch)
     [extra] = [finding for finding in check_installation() if finding.subject == "antiphon[host]"]
     assert extra.kind == "note"
     assert extra.text.startswith("starlette not there; ")
@@ -69,14 +64,7 @@ def test_extras_are_found_or_named_with_the_remedy(monkeypatch: pytest.MonkeyPat
 def test_a_vendor_whose_package_is_missing_is_named(monkeypatch: pytest.MonkeyPatch):
     """It is a part of another package's extra."""
     assert kinds()["antiphon[anthropic]"] == "ok"
-    there = metadata.version
-
-    def version(name: str) -> str:
-        if name == "anthropic":
-            raise metadata.PackageNotFoundError(name)
-        return there(name)
-
-    monkeypatch.setattr(metadata, "version", version)
+    hide_package("anthropic", monkeypatch)
     found = {each.subject: each for each in check_installation()}
     assert found["antiphon[anthropic]"].text.startswith("anthropic not there; for models of Anthropic: ")
     assert found["antiphon[openai]"].kind == found["antiphon[host]"].kind == "ok"

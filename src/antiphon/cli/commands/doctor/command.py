@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from statistics import median
@@ -110,6 +111,9 @@ def _check_extras() -> Iterator[DoctorFinding]:
             yield DoctorFinding("ok", f"antiphon[{name}]", purpose)
 
 
+_read_requirements = cache(metadata.requires)
+
+
 def list_missing_packages() -> dict[str, list[str]]:
     """Return the packages of each extra that are not installed, also those of extras of other packages."""
     names = metadata.metadata("antiphon").get_all("Provides-Extra") or ()
@@ -117,7 +121,7 @@ def list_missing_packages() -> dict[str, list[str]]:
 
 
 def _find_missing(package: str, extra: str) -> Iterator[str]:
-    for line in metadata.requires(package) or ():
+    for line in _read_requirements(package) or ():
         found = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", line)
         if found is None or not re.search(rf"extra == ['\"]{extra}['\"]", line):
             continue
@@ -129,11 +133,7 @@ def _find_missing(package: str, extra: str) -> Iterator[str]:
 
 
 def _is_installed(package: str) -> bool:
-    try:
-        metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+    return any(metadata.distributions(name=package))  # unlike its version, found without parsing its description
 
 
 def _check_terminal() -> DoctorFinding:
