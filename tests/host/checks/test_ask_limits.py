@@ -119,7 +119,7 @@ def test_what_is_remembered_is_bounded():
     """Servers and calls without end cannot fill the memory; what is open is never forgotten."""
     gate = AskGate(Limits(concurrent=None))
     for number in range(10_500):
-        gate.leave(gate.enter(origin(str(number), call=f"call-{number}", command=[f"server-{number}"])))
+        gate.leave(gate.enter(origin(str(number), call=f"call-{number}", command=[f"/servers/{number}"])))
     assert (len(gate._recent), len(gate._of_call), len(gate._open)) == (10_000, 10_000, 0)
 
 
