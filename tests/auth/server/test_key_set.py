@@ -28,7 +28,7 @@ from tests.auth.server.protected import protected
 from tests.support.issuer import EC, OTHER_RSA, RSA, Issuer
 from tests.support.network import until
 
-NEW = RSAKey.import_key({**OTHER_RSA.as_dict(private=True), "kid": "new"})
+NEW = RSAKey(OTHER_RSA.raw_value, OTHER_RSA.raw_value, {"kid": "new", "use": "sig"})
 
 
 def jwks(*keys):

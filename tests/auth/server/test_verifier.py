@@ -22,7 +22,7 @@ from antiphon.protocol.caller import Caller
 from tests.auth.server.protected import protected
 from tests.support.issuer import AUDIENCE, EC, ED, OTHER_RSA, RSA, Issuer, b64, signed
 
-SECOND_RSA = RSAKey.import_key({**OTHER_RSA.as_dict(private=True), "kid": "second"})
+SECOND_RSA = RSAKey(OTHER_RSA.raw_value, OTHER_RSA.raw_value, {"kid": "second", "use": "sig"})
 NOW = int(time.time())
 LATE = NOW + 10_000_000
 """Far from now, however long the tests before these take."""
