@@ -10,7 +10,6 @@ import contextlib
 import inspect
 import re
 import sys
-import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -95,6 +94,7 @@ def leaks(things: Mapping[str, object] | None = None) -> list[str]:
                 for kind in _classes(hint)
                 if kind.__module__.split(".")[0] == "antiphon" and id(kind) not in named
             )
+    _parse_classes.cache_clear()  # each later search for garbage would look at a million nodes
     return sorted(found)
 
 
@@ -171,13 +171,29 @@ def _given_by_methods(kind: type) -> Iterator[tuple[str, object]]:
     known = _own_hints(kind)
     for owner in [owner for owner in kind.__mro__ if owner.__module__.startswith("antiphon")]:
         names = {**vars(sys.modules[owner.__module__]), **_imported_for_type_checkers(owner.__module__)}
-        [body] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
-        for method in ast.iter_child_nodes(body):
+        for method in _parse_classes(owner.__module__)[owner.__qualname__]:
             if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
                 annotated = {one.arg: one.annotation for one in [*method.args.args, *method.args.kwonlyargs]}
                 for target, value in _assigned(method):
                     if ast.unparse(target.value) == "self" and target.attr not in known and target.attr[0] != "_":
                         yield from ((target.attr, hint) for hint in _kinds(value, annotated, names, owner))
+
+
+@cache
+def _parse_classes(module: str) -> dict[str, list[ast.stmt]]:
+    """Return the statements of each class of a module, which is parsed once, not for each of its classes."""
+    found: dict[str, list[ast.stmt]] = {}
+
+    def look(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                found[f"{prefix}{child.name}"] = child.body
+                look(child, f"{prefix}{child.name}.")
+            elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                look(child, prefix)
+
+    look(ast.parse(inspect.getsource(import_module(module))), "")
+    return found
 
 
 def _assigned(method: ast.AST) -> Iterator[tuple[ast.Attribute, ast.expr]]:
