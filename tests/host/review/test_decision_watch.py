@@ -16,7 +16,7 @@ from tests.host.store.stores import review
 async def test_a_decision_reads_only_its_own_question(monkeypatch: pytest.MonkeyPatch):
     """Of 200 questions that wait, the store reads the decided one, and no other."""
     store = MemoryStore()
-    waiting = DecisionWatch(store, lambda: 1_000_000.0)
+    waiting = DecisionWatch(store, lambda: 1_000_000.0, lambda: 0.0)
     reads: list[str] = []
     all_read = asyncio.Event()
     read = store.review

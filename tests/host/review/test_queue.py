@@ -127,7 +127,7 @@ async def test_what_was_read_is_not_read_again_until_it_changes(place: Place):
     """The same object as before; once it is decided it is gone, and what is new is read beside what is known."""
     async with place.open() as store:
         host = Host(Scripted(["ok"] * 20), reviewer=Queue(store, clock=place.clock), store=store)
-        queue = Queue(store, clock=place.clock, undo=5.0)
+        queue = Queue(store, clock=place.clock, monotonic=place.clock, undo=5.0)
         tasks = [asyncio.create_task(host(request(f"Ask {at}"), origin(str(at)))) for at in range(10)]
         before = {question.id: question for question in await first(queue, 10)}
         tasks.append(asyncio.create_task(host(request("Ask 10"), origin("10"))))
@@ -527,7 +527,7 @@ async def test_a_decision_names_what_was_shown_even_where_another_is_undone(
 ):
     """A stale page decides nothing in the moment in which a held decision is taken back."""
     async with place.open() as store:
-        queue = Queue(store, clock=place.clock, undo=5.0)
+        queue = Queue(store, clock=place.clock, monotonic=place.clock, undo=5.0)
         row = await queue._put("request", await shown(), ["x"], 100.0)
         question = await queue.get(row.id)
         await queue.decide(row.id, approval(question), hash=question.hash)

@@ -100,7 +100,8 @@ class AlreadyDecided(Exception):
     """
 
     def __init__(self, question: Question) -> None:
-        super().__init__(f"{question.id} is {question.state}" + (f" by {question.by}" if question.by else ""))
+        what = "has expired" if question.state == "pending" else f"is {question.state}"
+        super().__init__(f"{question.id} {what}" + (f" by {question.by}" if question.by else ""))
         self.question = question
         """The question, as it is now."""
 
@@ -109,6 +110,8 @@ SOON, LATER = 0.02, 0.5
 """Seconds between two reads of the store: at first, and when nobody has decided for a while. People take seconds."""
 CHECK = 1.0
 """Seconds between two reads of a store that sends notices of changes: a notice may be lost with its connection."""
+_SET = 1.0
+"""Seconds by which a clock differs after it was set; less is a correction in small steps."""
 _EACH = 50e-6
 """Seconds of rest for each question that waits, after all were compared: some twenty times as long as that takes."""
 _log = logging.getLogger("antiphon.host")
@@ -117,17 +120,22 @@ _log = logging.getLogger("antiphon.host")
 class DecisionWatch:
     """The questions of one process that wait for a decision."""
 
-    def __init__(self, store: base.Store, clock: Callable[[], float]) -> None:
+    def __init__(self, store: base.Store, clock: Callable[[], float], monotonic: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
+        self._monotonic = monotonic
+        self._ahead = clock() - monotonic()
+        """How far the clock is ahead of the monotonic one; that changes when the clock is set."""
+        self._ends: dict[str, float] = {}
+        """When the questions expire, in the time of the monotonic clock: their callers do not wait by the other one."""
         self._waiting: dict[str, asyncio.Future[base.ReviewRow]] = {}
         self._rows: dict[str, base.ReviewRow] = {}
         self._counts: dict[str, int] = {}
         """How many calls wait for each question."""
         self._unread: dict[str, None] = {}
         """Ids of the questions that may have changed."""
-        self._release: dict[str, float] = {}
-        """When the decisions that can still be undone take effect."""
+        self._release: dict[str, tuple[float | None, float]] = {}
+        """The decisions that can still be undone, by their time, and when they take effect, by the monotonic clock."""
         self.storing: list[base.ReviewRow] = []
         """Questions that are being stored: each may turn out to be one that is there already."""
         self._version = -1
@@ -144,6 +152,8 @@ class DecisionWatch:
         if decided is None:
             decided = self._waiting[row.id] = loop.create_future()
             self._rows[row.id] = row
+            if row.expires is not None:
+                self._ends[row.id] = row.expires - self._ahead
         self._counts[row.id] = self._counts.get(row.id, 0) + 1
         self._read_again(row.id)
         if self._watching is None or self._watching.done():
@@ -153,7 +163,7 @@ class DecisionWatch:
         finally:
             self._counts[row.id] -= 1
             if not self._counts[row.id]:
-                for known in (self._waiting, self._rows, self._unread, self._release, self._counts):
+                for known in (self._waiting, self._rows, self._unread, self._release, self._counts, self._ends):
                     known.pop(row.id, None)
             if not self._waiting:
                 self._watching.cancel()
@@ -199,7 +209,8 @@ class DecisionWatch:
             return
         await asyncio.sleep(rest)
         if self._release:
-            seconds = min(seconds, max(SOON, min(self._release.values()) - self._clock()))
+            first = min(at for _, at in self._release.values())
+            seconds = min(seconds, max(SOON, first - self._monotonic()))
         await self._store.news.wait(self._arrival, seconds)
 
     async def _look(self, *, is_due: bool) -> float:
@@ -207,8 +218,9 @@ class DecisionWatch:
         rest = 0.0
         self._arrival.clear()
         try:
-            now = self._clock()
-            self._unread |= dict.fromkeys(id for id, at in self._release.items() if at <= now)
+            await self.follow_clock()
+            now = self._monotonic()
+            self._unread |= dict.fromkeys(id for id, (_, at) in self._release.items() if at <= now)
             if (is_due or self._version < 0) and await self._find_changed():
                 rest = _EACH * len(self._waiting)
             for id in list(self._unread):
@@ -223,6 +235,14 @@ class DecisionWatch:
             return rest
         self._unreached = False
         return rest
+
+    async def follow_clock(self) -> None:
+        """Store anew when questions expire if the clock was set, because people decide and see the time left by it."""
+        ahead = self._clock() - self._monotonic()
+        if abs(ahead - self._ahead) > _SET:
+            for id, end in list(self._ends.items()):
+                await self._store.claim_review(id, end + ahead)
+            self._ahead = ahead
 
     async def _find_changed(self) -> bool:
         """Compare all questions if the version of the store is another than before. Returns whether it is."""
@@ -245,19 +265,24 @@ class DecisionWatch:
         if decided is None or decided.done():
             return
         self._rows[id] = found
-        self._release.pop(id, None)
         if found.state != "pending":
             decided.set_result(found)
-        elif found.release is not None:
-            self._release[id] = found.release
+        elif found.release is None or found.decided is None:
+            self._release.pop(id, None)
+        elif self._release.get(id, (None, 0.0))[0] != found.decided:
+            # Whoever decided may have another clock, or have set it: the decision is held no longer than was said.
+            held = min(found.release - self._clock(), found.release - found.decided)
+            self._release[id] = found.decided, self._monotonic() + held
 
     async def _read_row(self, id: str, row: base.ReviewRow) -> base.ReviewRow:
-        if row.held and row.release is not None and row.release <= self._clock():
-            await self._store.release(id)
+        decided, at = self._release.get(id, (None, 0.0))
+        if decided is not None and at <= self._monotonic():
+            await self._store.release(id, decided)
         found = await self._store.review(id)
         if found is not None and found.host is None and found.state in base.OPEN:
-            # Another process took this one for dead while it was suspended.
-            await self._store.claim_review(id)
+            # Another process took this one for dead while it was suspended, or the one that waited was killed.
+            end = self._ends.get(id)
+            await self._store.claim_review(id, None if end is None else end + self._ahead)
         return found or msgspec.structs.replace(row, state="withdrawn")
 
 
@@ -269,6 +294,7 @@ class Queue:
         store: base.Store,
         *,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
         notify: Callable[[str, AnyItem], None] | None = None,
         undo: float = 0.0,
     ) -> None:
@@ -277,6 +303,7 @@ class Queue:
         Args:
             store: where questions are kept.
             clock: returns seconds since the epoch.
+            monotonic: returns seconds of a clock that is never set, by which callers wait and decisions are held.
             notify: called with id and content of each new question; must return at once.
             undo: seconds for which a permission given through this queue can be undone before it takes effect, at most
                 a quarter of the time left. The refusal of one request takes effect at once; one that reaches further,
@@ -286,7 +313,7 @@ class Queue:
         self.undo_seconds = undo
         self._clock = clock
         self._notify = notify
-        self._waiting = DecisionWatch(store, clock)
+        self._waiting = DecisionWatch(store, clock, monotonic)
         self._endings: set[asyncio.Task[None]] = set()
         self._open = OpenQuestions(store)
 
@@ -612,6 +639,7 @@ class Queue:
     async def _put(
         self, kind: base.ReviewKind, item: AnyItem, digests: Sequence[str], lasts: float | None, *, shared: bool = False
     ) -> base.ReviewRow:
+        await self._waiting.follow_clock()
         now, origin, call = self._clock(), item.origin, item.origin.call
         asked = f"{call.id}:{origin.round.n if origin.round else 0}" if call else f"ask:{origin.id}"
         row = base.ReviewRow(

@@ -638,11 +638,12 @@ class Store(Protocol):
         """
         ...
 
-    async def release(self, id: str) -> bool:
-        """Let a decision take effect whose time has come, unless the review has expired. Returns whether there was one.
+    async def release(self, id: str, decided: float | None) -> bool:
+        """Let a decision take effect that can still be undone. Returns whether there was one.
 
         Args:
             id: id of the question.
+            decided: the time of this decision; a later one stays held.
         """
         ...
 
@@ -672,11 +673,12 @@ class Store(Protocol):
             keep_item: keep its content, which is removed otherwise.
         """
 
-    async def claim_review(self, id: str) -> None:
-        """Declare that this process waits for a question that another process took for abandoned.
+    async def claim_review(self, id: str, expires: float | None) -> None:
+        """Declare until when this process waits for a question, also after another process took it for abandoned.
 
         Args:
             id: id of the question.
+            expires: when it expires, in seconds since the epoch; ``None`` means never.
         """
 
     async def reviews_version(self) -> int:

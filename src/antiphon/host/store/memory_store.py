@@ -302,15 +302,15 @@ class MemoryStore(base.Store):
 
     async def undo(self, id: str, decided: float | None, *records: Record) -> bool:
         row = self._reviews.get(id)
-        if row is None or not row.held or row.decided != decided or (row.release or 0) <= self._clock():
+        if row is None or not row.held or row.decided != decided:
             return False
         self._keep(msgspec.structs.replace(row, **base.UNDECIDED))
         self._record(records)
         return True
 
-    async def release(self, id: str) -> bool:
-        row, now = self._reviews.get(id), self._clock()
-        if row is None or not row.held or (row.release or 0) > now or (row.expires or now + 1) <= now:
+    async def release(self, id: str, decided: float | None) -> bool:
+        row = self._reviews.get(id)
+        if row is None or not row.held or row.decided != decided:
             return False
         self._keep(msgspec.structs.replace(row, state="decided"))
         return True
@@ -333,8 +333,10 @@ class MemoryStore(base.Store):
         kept = msgspec.structs.replace(row, state=state) if keep_item else _empty_review(row, state)
         self._keep(kept)
 
-    async def claim_review(self, id: str) -> None:
-        """See ``base.Store.claim_review``. No other process uses this store."""
+    async def claim_review(self, id: str, expires: float | None) -> None:
+        row = self._reviews.get(id)
+        if row is not None and row.state in base.OPEN:
+            self._keep(msgspec.structs.replace(row, host=self.host, expires=expires))
 
     async def reviews_version(self) -> int:
         return self._version

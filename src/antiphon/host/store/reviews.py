@@ -5,7 +5,7 @@ Also the calls of tools whose callers may ask again, and the steps of agents' ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -125,20 +125,11 @@ def decide_reviews(connection: Connection, decisions: Sequence[base.Decided], no
     return None
 
 
-def undo_decision(connection: Connection, id: str, decided: float | None, now: float) -> bool:
-    """Take back the decision of this time, if it has not taken effect yet."""
-    held = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.decided == decided, reviews.c.release > now)
-    if connection.execute(update(reviews).where(held).values(base.UNDECIDED)).rowcount != 1:
-        return False
-    notify_changes(connection, id)
-    return True
-
-
-def release_decision(connection: Connection, id: str, now: float) -> bool:
-    """Let a decision take effect whose time has come."""
-    due = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.release <= now)
-    decided = update(reviews).where(due, reviews.c.decision.is_not(None), _match_valid(now))
-    if connection.execute(decided.values(state="decided")).rowcount != 1:
+def end_hold(connection: Connection, id: str, decided: float | None, values: Mapping[str, Any]) -> bool:
+    """Let the held decision of this time take effect, or take it back: the values say which."""
+    held = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.decision.is_not(None))
+    ending = update(reviews).where(held, reviews.c.decided == decided).values(values)
+    if connection.execute(ending).rowcount != 1:
         return False
     notify_changes(connection, id)
     return True
@@ -204,10 +195,11 @@ def close_review(
     )
 
 
-def claim_review(connection: Connection, id: str, host: str) -> None:
-    """Record that a process waits for an open question that no process waits for."""
-    left = and_(reviews.c.id == id, reviews.c.host.is_(None), reviews.c.state.in_(base.OPEN))
-    if connection.execute(update(reviews).where(left).values(host=host)).rowcount == 1:
+def claim_review(connection: Connection, id: str, host: str, expires: float | None) -> None:
+    """Record until when a process waits for an open question for which no other process waits."""
+    mine = and_(reviews.c.id == id, or_(reviews.c.host.is_(None), reviews.c.host == host))
+    claiming = update(reviews).where(mine, reviews.c.state.in_(base.OPEN)).values(host=host, expires=expires)
+    if connection.execute(claiming).rowcount == 1:
         notify_changes(connection, id)
 
 

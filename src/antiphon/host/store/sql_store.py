@@ -317,8 +317,9 @@ class SqlStore:
     async def undo(self, id: str, decided: float | None, *records: Record) -> bool:
         return await self._change(partial(self._undo_change, id, decided, records), id)
 
-    async def release(self, id: str) -> bool:
-        return await self._change(partial(questions.release_decision, id=id, now=self.clock()), id)
+    async def release(self, id: str, decided: float | None) -> bool:
+        taking = partial(questions.end_hold, id=id, decided=decided, values={"state": "decided"})
+        return await self._change(taking, id)
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
         closing = partial(questions.close_review, id=id, state=state, keep_item=keep_item)
@@ -327,8 +328,8 @@ class SqlStore:
         except (OSError, SQLAlchemyError):
             self._owed.add(f"review:{id}", closing)
 
-    async def claim_review(self, id: str) -> None:
-        await self._change(partial(questions.claim_review, id=id, host=self.host), id)
+    async def claim_review(self, id: str, expires: float | None) -> None:
+        await self._change(partial(questions.claim_review, id=id, host=self.host, expires=expires), id)
 
     async def undecided(self) -> set[str]:
         return await self.run_work(partial(questions.list_undecided, host=self.host))
@@ -496,7 +497,7 @@ class SqlStore:
 
     def _undo_change(self, id: str, decided: float | None, records: Sequence[Record], connection: Connection) -> bool:
         end = trail.lock_chain(connection)
-        undone = questions.undo_decision(connection, id, decided, self.clock())
+        undone = questions.end_hold(connection, id, decided, base.UNDECIDED)
         trail.append_records(connection, end, records if undone else ())
         return undone
 
