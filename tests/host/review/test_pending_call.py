@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -10,11 +11,13 @@ from msgspec import structs
 from antiphon.host import Host, MemoryStore, Scripted
 from antiphon.host.review.question import PENDING, PendingCall, fingerprint_call
 from antiphon.host.review.queue import Queue
-from antiphon.host.store.base import ReviewRow
+from antiphon.host.store.base import ReviewRow, Store
 from antiphon.wire.elicitation import CONFIRM_FORM, ElicitRequestParams
 from antiphon.wire.origin import OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import approve, origin
+from tests.host.review.test_queue import first
+from tests.host.store.stores import DURABLE, Place
 
 CALL = CallToolRequestParams.of("order", {"sku": "P-1"})
 
@@ -95,3 +98,35 @@ async def test_a_question_that_another_call_is_joining_is_not_taken_back(monkeyp
     assert await queue.pending() == [question]
     await queue.decide(question.id, approve(question.item), hash=question.hash)
     assert await other is True
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+async def test_a_question_of_a_killed_gateway_is_withdrawn_with_its_last_caller(tmp_path: Path, kind: str):
+    """The same call had joined it at another gateway, which waits on alone until its caller gives up, too."""
+    async with Place(kind, tmp_path) as place, place.open() as killed, place.open() as alive:
+
+        async def call(store: Store) -> object:
+            with PendingCall(50.0, 3600.0):
+                return await Host(Scripted([]), reviewer=queues[store], store=store).confirm(CALL, origin())
+
+        queues = {store: Queue(store, clock=place.clock, monotonic=place.clock) for store in (killed, alive)}
+        one = asyncio.create_task(call(killed))
+        [question] = await first(queues[killed])
+        other = asyncio.create_task(call(alive))
+        while question.id not in queues[alive]._waiting._waiting:
+            await asyncio.sleep(0)
+        # A killed process says nothing to the store any more.
+        one.cancel()
+        queues[killed]._store = queues[killed]._waiting._store = alive
+        await asyncio.wait([one])
+        assert [each.waited_for for each in await queues[alive].pending()] == [True]
+        await place.outlast(alive)
+        async for _ in queues[alive].changes(0.01):
+            [row] = await alive.reviews(("pending",))
+            if row.host == alive.host:
+                break
+        other.cancel()
+        async for _ in queues[alive].changes(0.01):
+            if not await alive.reviews(("pending",)):
+                break
+        assert [each.state for each in await queues[alive].history()] == ["withdrawn"]

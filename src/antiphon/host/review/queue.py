@@ -172,7 +172,7 @@ class DecisionWatch:
     def is_awaited(self, row: base.ReviewRow) -> bool:
         """Return whether another call waits for a question, here or in another process, or may be joining it here."""
         joining = (one.shared and one.fingerprint == row.fingerprint and one.hash == row.hash for one in self.storing)
-        return row.host != self._store.host or row.id in self._waiting or (row.shared and any(joining))
+        return row.host not in (None, self._store.host) or row.id in self._waiting or (row.shared and any(joining))
 
     def _read_again(self, id: str | None) -> None:
         """Read a question at the next look, or find out which have changed."""
@@ -378,6 +378,7 @@ class Queue:
 
     async def _leave(self, row: base.ReviewRow, call: base.PendingCallRow) -> None:
         """Keep a question for when its call is made again, unless another call waits for it here or elsewhere."""
+        row = await self._read_anew(row)
         if self._waiting.is_awaited(row):
             return
         if not await self._store.leave_review(call, most=MAX_LEFT):
@@ -682,10 +683,18 @@ class Queue:
         # A store that did not respond in time may have stored it, or still do so.
         put = row if storing.cancelled() or storing.exception() else storing.result()
         # One that it has joined may have been left to it by the call that asked, unless that one carries it out.
-        if (put.group == row.group or put.state == "pending") and not self._waiting.is_awaited(put):
+        if put.group == row.group or put.state == "pending":
             await self._close(put)
 
+    async def _read_anew(self, row: base.ReviewRow) -> base.ReviewRow:
+        """Return a question with the process that waits for it now: where that was another one, it may have ended."""
+        return row if row.host == self._store.host else await self._store.review(row.id) or row
+
     async def _close(self, row: base.ReviewRow) -> None:
+        """Withdraw a question, unless another call waits for it, in this process or another."""
+        row = await self._read_anew(row)
+        if self._waiting.is_awaited(row):
+            return
         over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
         await self._store.close_review(row.id, "expired" if over else "withdrawn", keep_item=False)
 
@@ -704,9 +713,7 @@ class Queue:
         except BaseException:
             if limit.expired():
                 raise questions.CallLeft(row.id) from None
-            # What another call waits for, here or in another process, is not withdrawn.
-            if not self._waiting.is_awaited(row):
-                await self._end(self._close(row))
+            await self._end(self._close(row))
             raise
         if row.outcome == base.BLOCKED:
             raise review.Blocked("the server was blocked")
