@@ -270,6 +270,20 @@ async def test_a_permission_can_be_taken_back_until_it_counts():
         assert (late.status_code, late.json()["problem"]) == (422, "Too late to take it back.")
 
 
+async def test_a_question_that_cannot_be_read_is_not_said_to_be_over():
+    """A newer release has stored it; it still waits, and whoever opens or decides it is told so."""
+    async with desk() as page:
+        question, task = await page.asked()
+        form = page.about(question)
+        row = await page.store.review(question.id)
+        page.store._keep(structs.replace(row, item="{}"))
+        for action in ("approve", "deny"):
+            told = await page.post(f"/review/{question.id}/{action}", form)
+            assert (told.status_code, task.done()) == (409, False)
+            assert told.json()["problem"].startswith("It is still waiting, but this version cannot read it.")
+        assert "this version cannot read it" in (await page.get(f"/review/{question.id}")).text
+
+
 async def test_several_are_denied_with_one_reason():
     """Each by its own id and hash; what was not selected still waits."""
     async with desk() as page:
