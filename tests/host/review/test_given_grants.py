@@ -13,6 +13,7 @@ from antiphon.host.store.memory_store import MemoryStore
 from antiphon.wire.sampling import ToolChoice
 from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import origin, request
+from tests.host.store.stores import Clock
 
 TOOLS = [Tool(name="f", input_schema={})]
 
@@ -139,6 +140,31 @@ async def test_a_grant_for_some_time_ends():
     now[0] = 1060.0
     assert await grants.all() == []
     assert await store.commit(Change(use=grant.id)) == "grant"
+
+
+@pytest.mark.parametrize(("set_back", "covers"), [(0.0, 1), (1800.0, 0), (4000.0, 0)])
+async def test_a_grant_lasts_no_longer_though_the_clock_is_set_back(set_back: float, covers: int):
+    """Given for an hour, of which 50 minutes are over by the clock that nobody sets, and then 61."""
+    wall, steady = Clock(), Clock()
+    grants = Grants(MemoryStore(clock=wall), clock=wall, monotonic=steady)
+    await grants.add(Grant.give(request(), origin(), "always", Terms(until=wall.now + 3600.0)))
+    wall.now += 3000.0
+    steady.now += 3000.0
+    assert len(await grants.covering(request(), origin())) == 1
+    wall.now -= set_back
+    steady.now += 0.0 if covers else 660.0
+    assert len(await grants.covering(request(), origin())) == covers
+
+
+async def test_a_grant_is_not_known_before_it_was_given():
+    """Another process gave it, and the clock was set back by a day since: it is asked about again."""
+    wall = Clock()
+    store = MemoryStore(clock=wall)
+    await Grants(store, clock=wall).add(Grant.give(request(), origin(), "always", Terms(until=wall.now + 3600.0)))
+    after = Grants(store, clock=wall)
+    assert len(await after.covering(request(), origin())) == 1
+    wall.now -= 86_400.0
+    assert await Grants(store, clock=wall).covering(request(), origin()) == []
 
 
 async def test_a_grant_for_a_sum_is_an_account():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
@@ -156,6 +156,12 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+_KNOWN = 10_000
+"""Most grants whose ends a process keeps; the oldest go first."""
+_DIFFER = 60.0
+"""Seconds by which the clocks of two machines may differ; one that is further before a grant was given was set back."""
+
+
 class Given(msgspec.Struct, frozen=True, kw_only=True):
     """A grant in force."""
 
@@ -178,10 +184,21 @@ class Grants:
 
     Args:
         store: where they are kept.
+        clock: returns seconds since the epoch.
+        monotonic: returns seconds of a clock that is never set, so that no grant lasts longer than was said.
     """
 
-    def __init__(self, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        store: Store | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store or MemoryStore()
+        self._clock, self._monotonic = clock, monotonic
+        self._ends: dict[str, float] = {}
+        """When grants end at the latest, by the monotonic clock; the other one may be set back."""
 
     async def add(self, grant: Grant) -> Given:
         """Store a grant; one for a call or a session ends with this process.
@@ -189,7 +206,7 @@ class Grants:
         Args:
             grant: the grant.
         """
-        given = time.time()
+        given = self._clock()
         # A second grant with bounds is an additional one; a second grant without bounds is the same one.
         salt = "" if grant.terms in (review.Terms(), review.UNBOUNDED) else str(given)
         host = None if grant.scope == "always" else self._store.host
@@ -203,6 +220,7 @@ class Grants:
             until=grant.terms.until,
         )
         await self._store.add_grant(row)
+        self._has_ended(row)
         return _describe_grant(row)
 
     async def covering(self, params: Asked, origin: Origin) -> list[Given]:
@@ -213,8 +231,18 @@ class Grants:
             origin: who asks, and why.
         """
         rows = await self._store.grants(origin.identity)
-        grants = (_describe_grant(row) for row in rows if row.host in (None, self._store.host))
-        return [given for given in grants if given.grant.covers(params, origin)]
+        own = (row for row in rows if row.host in (None, self._store.host) and not self._has_ended(row))
+        return [given for given in map(_describe_grant, own) if given.grant.covers(params, origin)]
+
+    def _has_ended(self, row: GrantRow) -> bool:
+        """Return whether a grant covers nothing any more, though a clock that was set back is before its end."""
+        if row.until is None:
+            return False
+        now, steady = self._clock(), self._monotonic()
+        end = self._ends.setdefault(row.id, steady + row.until - now)
+        if len(self._ends) > _KNOWN:
+            del self._ends[next(iter(self._ends))]
+        return steady >= end or now < row.given - _DIFFER
 
     async def all(self) -> list[Given]:
         """Return all grants in force, oldest first."""
