@@ -207,7 +207,7 @@ async def team(
         running = await stack.enter_async_context(running_page(store, config=config))
         made = Team(running, provider, host, stack)
         access = running.page.access
-        access.clock = lambda: made.now
+        access.clock = access.steady = lambda: made.now
         site = running.page.site
         site.clock = lambda: made.now
         if site.sign_in is not None:

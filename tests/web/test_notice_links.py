@@ -57,6 +57,7 @@ class Linked:
         self.page = ReviewPage(
             self.store, name="0123", named=NAMED, plain=["127.0.0.1:8700"], config=self.config, clock=lambda: self.now
         )
+        self.page.access.steady = lambda: self.now
         self.queue = Queue(self.store, clock=lambda: self.now)
         self.host = Host(
             Scripted([]), reviewer=self.queue, store=self.store, policy=Policy(rules=(Rule(effect="ask"),))
@@ -242,6 +243,16 @@ async def test_links_opened_side_by_side_are_each_for_their_own_question():
             assert (await browser.post("/undo", data={"csrf": form["csrf"], "of": named})).status_code == 303
         assert [each.state for each in await made.queue.pending()] == ["pending", "pending"]
         assert (await browser.get("/")).headers["location"].partition("?")[0] == f"/review/{asked[1].id}"
+
+
+async def test_a_session_of_a_link_lasts_no_longer_though_the_clock_is_set_back():
+    """An hour is an hour, whatever the machine says it is."""
+    async with linked() as made, made.browser() as browser:
+        question = await made.ask("pay")
+        await open_link(browser, await made.links.make(question.id))
+        made.page.access.steady = lambda: 1_000_000.0 + LINK_SESSION_AGE
+        made.now -= 1800
+        assert (await browser.get(f"/review/{question.id}")).status_code == 401
 
 
 async def test_a_tab_whose_link_has_ended_shows_no_other_question():

@@ -142,6 +142,18 @@ async def test_guessing_has_to_pause(tmp_path: Path, name: str):
             assert (await enter(made, name)).answer.status_code == 303
 
 
+async def test_a_clock_that_is_set_back_makes_no_pause_longer(tmp_path: Path):
+    """Who mistyped is not kept out for as long as the clock was set, and who guesses pauses as before."""
+    async with small_team(tmp_path) as made:
+        for _ in range(MAX_WRONG):
+            await enter(made, "ann", "wrong")
+        made.ahead -= 3600
+        assert (await enter(made, "ann", "wrong")).fault == "Name or password is wrong."
+        assert (await enter(made, "ann")).fault.startswith("Too many wrong passwords")
+        made.ahead += PAUSE + 1
+        assert (await enter(made, "ann")).answer.status_code == 303
+
+
 async def test_a_pause_tells_nobody_which_names_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """However many names were guessed before, another one is not paused yet; and a real one goes on pausing."""
     monkeypatch.setattr(password_sign_in, "_UNKNOWN", 2)

@@ -113,6 +113,8 @@ def test_what_was_sent_just_now_is_decided_too_soon():
     assert not site.too_soon(asked(), "one", session.stamp("one", now - ARMING - 0.1))
     assert site.too_soon(asked(), "one", session.stamp("two", now - 60))
     assert site.too_soon(asked(), "one", "")
+    # The clock was set back by an hour since then, which must not keep anybody from deciding for an hour.
+    assert not site.too_soon(asked(), "one", session.stamp("one", now + 3600))
 
 
 def test_every_key_that_is_listed_does_something():

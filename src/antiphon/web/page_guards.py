@@ -382,6 +382,8 @@ class PageAccess:
         self._store = store
         self._page = page
         self.clock = clock
+        self.steady = time.monotonic
+        """A clock that is never set: sessions that end with this process must not outlive their hours."""
         self._tokens: dict[str, Callable[[], object] | None] = {}
         self._sessions: dict[str, tuple[int, float]] = {}
         """The number of each session and when it ends, by the digest of the secret that only its browser has."""
@@ -428,7 +430,7 @@ class PageAccess:
         if secret is None or ends <= self.clock():
             return None
         signed_in, until = self._people.get(digest, (None, 0.0))
-        if self.settings is not None and (signed_in is None or until <= self.clock()):
+        if self.settings is not None and (signed_in is None or until <= self.steady()):
             self.end(secret)
             return None
         return BrowserSession(number=number, secret=secret, signed_in=signed_in)
@@ -437,7 +439,7 @@ class PageAccess:
         """Return the secret of a new session for somebody who has signed in."""
         assert self.settings is not None, "only a page with settings signs people in"
         secret, digest = self._make_session()
-        self._people[digest] = signed_in, self.clock() + self.settings.hours * 3600
+        self._people[digest] = signed_in, self.steady() + self.settings.hours * 3600
         mine = [each for each, (one, _) in self._people.items() if one.person.principal == signed_in.person.principal]
         for digest in (*mine[:-MAX_EACH], *list(self._people)[:-MAX_SIGNED_IN]):
             self._forget(digest)
@@ -450,7 +452,7 @@ class PageAccess:
             return None
         self._count += 1
         session = BrowserSession(number=self._count, secret=token_urlsafe(32), only=id)
-        self._linked[_compute_digest(session.secret)] = session, self.clock() + LINK_SESSION_AGE
+        self._linked[_compute_digest(session.secret)] = session, self.steady() + LINK_SESSION_AGE
         while len(self._linked) > MAX_SESSIONS:
             del self._linked[next(iter(self._linked))]
         return session
@@ -458,7 +460,7 @@ class PageAccess:
     def list_linked_sessions(self, cookies: Mapping[str, str]) -> dict[str, BrowserSession]:
         """Return the sessions that links have opened in a browser and that have not ended, by question, newest last."""
         digests = {_compute_digest(secret) for name, secret in cookies.items() if name.startswith(self.link_cookie)}
-        now, linked = self.clock(), self._linked.items()
+        now, linked = self.steady(), self._linked.items()
         return {each.only or "": each for digest, (each, until) in linked if digest in digests and until > now}
 
     def keep_linked_session(self, response: Response, session: BrowserSession) -> None:

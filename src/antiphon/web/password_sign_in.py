@@ -93,7 +93,7 @@ class PasswordSignIn:
         people = read_people(self._path)
         entry = people.get(name)
         wrong, last = self._wrong.get(name, (0, 0.0))
-        if wrong >= MAX_WRONG and self._site.clock() - last < PAUSE:
+        if wrong >= MAX_WRONG and 0 <= self._site.clock() - last < PAUSE:
             raise InvalidInput("signed.pause", n=round(PAUSE))
         # Counted before it is checked, so that no number of attempts at the same time is one attempt.
         self._wrong.pop(name, None)

@@ -186,9 +186,9 @@ class ProviderSignIn:
         """Return the provider's metadata; it is fetched once for all who sign in at the same time."""
         async with self._reading:
             now = self.clock()
-            if self._server is not None and now - self._tried < _METADATA_FOR:
+            if self._server is not None and 0 <= now - self._tried < _METADATA_FOR:
                 return self._server
-            if self._failure and now - self._tried < _FAILURE_PAUSE:
+            if self._failure and 0 <= now - self._tried < _FAILURE_PAUSE:
                 raise Unauthorized(self._failure)
             self._tried, self._server = now, None
             try:
