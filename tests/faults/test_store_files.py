@@ -119,3 +119,22 @@ async def test_a_damaged_file_is_named_as_that(tmp_path: Path):
         await store.commit(Change(records=(record(),)))
     await store.aclose()
     assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_nothing_is_sent_while_the_file_is_gone(
+    replaced: bool, store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """It was deleted, or a backup is in its place: what is written would never be seen. Put back, it goes on."""
+    provider, path, kept = Scripted(["ok"]), tmp_path / "host.db", tmp_path / "kept.db"
+    host = Host(provider, reviewer=None, policy=Policy(default="allow"), store=store)
+    path.rename(kept)
+    if replaced:
+        path.write_bytes(kept.read_bytes())
+    with pytest.raises(InternalError, match="could not answer"):
+        await host(request(), origin("1"))
+    assert provider.requests == []
+    assert "deleted or replaced" in caplog.text
+    kept.replace(path)
+    assert (await host(request(), origin("2"))).text == "ok"
+    assert (await Audit(store).verify()).whole

@@ -149,6 +149,10 @@ class SqliteRunner(Runner):
         self._durable = durable
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="antiphon-store")
         self._connection: Connection | None = None
+        self._stat: Callable[[], os.stat_result] | None = None
+        """Looks up the file that is open to be written."""
+        self._file: tuple[int, ...] = ()
+        """Its number and device, when it was opened."""
         self._merging: Connection | None = None
         """The connection of merges."""
         self._is_beside = False
@@ -213,12 +217,13 @@ class SqliteRunner(Runner):
         connection, began = self._connection, time.monotonic()
         if self._durable or self._closing or connection is None or began < self._thread_until:
             return False
-        if self._is_on_loop is not True:
-            self._set_up_for(connection, on_loop=True)
-        driver = _driver_of(connection)
         try:
+            self._check_file()
+            if self._is_on_loop is not True:
+                self._set_up_for(connection, on_loop=True)
+            driver = _driver_of(connection)
             driver.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error:
+        except (OSError, sqlite3.Error):
             return False
         _run_transaction(done, partial(self._finish, connection, driver, work))()
         self._turn = time.monotonic()
@@ -274,6 +279,7 @@ class SqliteRunner(Runner):
         if self._closing:
             raise ConnectionAbortedError("the store is closed")
         connection = self._connection or self._open()
+        self._check_file()
         self._set_up_for(connection, on_loop=False)
         # Executed on the driver, because SQLAlchemy's work around a transaction takes longer than the
         # transaction. Immediate: the write lock is taken before anything is read, so that nothing read can be
@@ -281,6 +287,17 @@ class SqliteRunner(Runner):
         driver = _driver_of(connection)
         driver.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         return self._finish(connection, driver, work)
+
+    def _check_file(self) -> None:
+        """Check that the file is still there: SQLite writes to one that was deleted, and nobody would see it again."""
+        if self._stat is None:
+            return
+        with suppress(FileNotFoundError):
+            if self._stat()[1:3] == self._file:
+                return
+        raise ConnectionAbortedError(
+            f"{self._path}: was deleted or replaced while it was in use; put it back, or start again with the new file"
+        )
 
     def _set_up_for(self, connection: Connection, *, on_loop: bool) -> None:
         """Set whether the connection waits for locks, and merges the log by itself."""
@@ -321,7 +338,8 @@ class SqliteRunner(Runner):
                 except ConfigError:
                     opened.close()
                     raise
-                self._connection = opened
+                self._connection, self._stat = opened, partial(os.stat, str(path))
+                self._file = self._stat()[1:3]
         return self._connection
 
     def _open_to_read(self, path: Path) -> Connection:
