@@ -153,7 +153,11 @@ class ReviewPage:
         self.site_routes = [(route.path, route.methods or set[str]()) for route in routes if isinstance(route, Route)]
         """Each path with its methods."""
         # Lengths tell nobody anything: the page is served on this machine, or in plain.
-        app = Starlette(routes=routes, middleware=[Middleware(GZipMiddleware, compresslevel=6)])
+        app = Starlette(
+            routes=routes,
+            middleware=[Middleware(GZipMiddleware, compresslevel=6)],
+            exception_handlers={Exception: self._report_failure},
+        )
         self._guarded = Guards(app, self.access, named=named, plain=plain)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -169,6 +173,15 @@ class ReviewPage:
             if type(error) is not LookupError:
                 raise
             return self.site.gone(request)
+
+    async def _report_failure(self, request: Request, error: Exception) -> Response:
+        """Say that something failed. If it was the store, nobody knows yet whether what was begun counts."""
+        # Stores in memory do without SQLAlchemy, so it is not imported here.
+        of_store = isinstance(error, OSError) or type(error).__module__.startswith("sqlalchemy.")
+        status, key = (503, "problem.store") if of_store else (500, "problem.failed")
+        if session_of(request) is None:
+            return PlainTextResponse(self.site.texts(request)(key), status)
+        return self.site.problem(request, status, key)
 
     async def _carry_out(self, path: str, view: View, request: Request) -> Response:
         """Carry out an action, if the person has the role for it."""

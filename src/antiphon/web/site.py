@@ -238,7 +238,10 @@ class Site:
             return JSONResponse({"problem": text, "detail": detail}, status)
         came = urlsplit(request.headers.get("referer", ""))
         back = f"{came.path or '/'}{Sifting.of(dict(parse_qsl(came.query))).query}"
-        return self.html(request, "failure.html", status=status, problem=f"{text} {detail}".strip(), back=back)
+        title = "problem.failed" if status >= 500 else "problem.title"
+        return self.html(
+            request, "failure.html", status=status, title=title, problem=f"{text} {detail}".strip(), back=back
+        )
 
     def done(self, request: Request, key: str, *, then: str = "/", **more: str | float) -> Response:
         """Report that an action is done: as JSON for the page's script, else by a redirect to ``then``."""
