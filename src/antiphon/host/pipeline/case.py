@@ -12,7 +12,7 @@ import time
 import tomllib
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
@@ -214,6 +214,12 @@ def make_end(reviews: tuple[str, ...], outcome: Outcome) -> Ended | None:
     return Ended(reviews=reviews, outcome=encode_value(outcome).decode()) if reviews else None
 
 
+FAILED = Outcome(became="failed", why="error")
+"""What became of an ask if the store or a part of the host failed."""
+_LATER = 1.0
+"""Seconds that a store has to save the end of an ask at once; otherwise it does so later."""
+
+
 class PendingAsks:
     """The asks of one host that wait for a person."""
 
@@ -408,7 +414,13 @@ class Case:
         if not self._unsaved and change == _NOTHING:
             return None
         noted, drafts = tuple(self._unsaved), change.records
-        refused = await self.desk.store.commit(msgspec.structs.replace(change, records=noted + drafts))
+        try:
+            refused = await self.desk.store.commit(msgspec.structs.replace(change, records=noted + drafts))
+        except Exception:
+            if change.settle is not None:
+                # The store makes it later, with these records.
+                del self._unsaved[: len(noted)]
+            raise
         if refused is None:
             del self._unsaved[: len(noted)]
             for record in drafts:
@@ -487,9 +499,9 @@ class Case:
 
     async def finish(self) -> None:
         """Save that a decision was carried out, as far as it could be."""
-        ticket, self.ticket = self.ticket, None
-        if ticket is not None:
-            await self.save(Change(finish=ticket))
+        if self.ticket is not None:
+            await self.save(Change(finish=self.ticket))
+            self.ticket = None
 
     async def close(self) -> None:
         """Settle, and save what is left, even if the ask is withdrawn meanwhile."""
@@ -500,6 +512,13 @@ class Case:
             await asyncio.shield(asyncio.ensure_future(self._end_case()))
         if self.became is not None and self.reviews:
             await self.save(Change(ended=make_end(tuple(self.reviews), self.became)))
+
+    async def save_later(self) -> None:
+        """Let the store save what could not be saved now as soon as it can be reached."""
+        ended = make_end(tuple(self.reviews), self.became or FAILED)
+        with suppress(Exception):
+            async with asyncio.timeout(_LATER):
+                await self.save(Change(finish=self.ticket, ended=ended, last=True))
 
     async def _end_case(self) -> None:
         if self.held is not None:
@@ -564,7 +583,8 @@ class Case:
 
         ``remedy``: what our own caller can do about it.
         """
-        self.note("failed")
+        if self.became != FAILED:
+            self.note("failed")
         # Only the first line: after it, errors of databases quote the statement and its data.
         _log.error("%s: %s", self.method, mask_text(detail.partition("\n")[0])[:_LONGEST_DETAIL])
         told = "The client could not answer the request"

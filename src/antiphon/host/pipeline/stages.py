@@ -31,7 +31,7 @@ from antiphon.host.checks.result_rules import ExaminedResult, ResultKind, Result
 from antiphon.host.checks.risk import mask_in_side_process
 from antiphon.host.checks.validate import validate_request
 from antiphon.host.host_telemetry import watch_review
-from antiphon.host.pipeline.case import TOOL, Case, Desk, Reason
+from antiphon.host.pipeline.case import FAILED, TOOL, Case, Desk, Reason
 from antiphon.host.providers.base import Provider, ProviderFailure, Usage, Warming
 from antiphon.host.review import review
 from antiphon.host.review.question import PENDING, CallLeft, CallTaken, Outcome
@@ -82,8 +82,8 @@ async def conclude_ask(case: Case, work: Awaitable[T]) -> T:
             case.became = Outcome(became="late", why="cancelled")
             await _save_withdrawn(case)
             raise
-        case.became = Outcome(became="failed", why="error")
         failure = case.failure(f"the store or a part of the host failed: {type(error).__name__}: {error}")
+        case.became = FAILED
         await _save_rest(case)
         raise failure from None
     if not case.is_saved:
@@ -209,6 +209,7 @@ async def _save_withdrawn(case: Case) -> None:
         # A change that has begun is finished; a settlement that could not be saved is saved by the store
         # later.
         _log.warning("a withdrawn ask waits for the store: %s", type(error).__name__)
+        await case.save_later()
 
 
 async def _save_rest(case: Case) -> None:
@@ -216,7 +217,9 @@ async def _save_rest(case: Case) -> None:
     try:
         await case.close()
     except Exception as error:
-        raise case.failure(f"the store failed: {type(error).__name__}: {error}") from None
+        failure = case.failure(f"the store failed: {type(error).__name__}: {error}")
+        await case.save_later()
+        raise failure from None
 
 
 async def decided(

@@ -166,6 +166,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     supposed: Supposed | None = None
     """What must still hold; if it does not, ``"standing"`` prevents the change."""
     records: tuple[Record, ...] = ()
+    last: bool = False
+    """Whether its ask is over, so that nobody makes it anew: if the store cannot be reached, it makes the change later,
+    as it does a settlement. Its records are then there at least once."""
 
 
 def correct_late_records(records: Sequence[Record], settlement: Settlement, charged: Amount) -> tuple[Record, ...]:

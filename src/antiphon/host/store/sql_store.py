@@ -421,12 +421,12 @@ class SqlStore:
         # Contents and definitions may be megabytes.
         large = [each for each in changes if each.define or [record for record in each.records if record.content]]
         making = self._runner.run(partial(self._commit_changes, changes), brief=not large)
-        if [change for change in changes if change.settle]:
+        if [change for change in changes if change.settle or change.last]:
             making.add_done_callback(partial(self._save_later, changes))
         return making
 
     def _save_later(self, changes: Sequence[base.Change], making: asyncio.Future[None]) -> None:
-        """Keep the settlements that could not be saved, to save them later: else this process would hold the money."""
+        """Keep what could not be saved at the end of asks, to save it later: else this process would hold the money."""
         error = None if making.cancelled() else making.exception()
         if error is None or isinstance(error, money.RefusedChange):
             return
@@ -434,6 +434,8 @@ class SqlStore:
             if change.settle is not None:
                 again = partial(self._settle_again, change.settle, change.records)
                 self._owed.add(f"hold:{change.settle.id}", again)
+            elif change.last:
+                self._owed.add(f"last:{id(change)}", partial(self._end_again, change))
 
     def _commit_changes(self, changes: Sequence[base.Change], connection: Connection) -> None:
         version = self._runner.version(connection)
@@ -494,6 +496,14 @@ class SqlStore:
         """Settle what could not be saved before. If only the reply was lost, it is saved already."""
         end = trail.lock_chain(connection)
         trail.append_records(connection, end, self._settle_rows(settling, records, connection) or ())
+
+    def _end_again(self, change: base.Change, connection: Connection) -> None:
+        """Save what could not be saved at the end of an ask."""
+        try:
+            self._commit_changes([change], connection)
+        except money.RefusedChange:
+            # Another process has taken over the question since.
+            self._commit_changes([msgspec.structs.replace(change, finish=None)], connection)
 
     def _undo_change(self, id: str, decided: float | None, records: Sequence[Record], connection: Connection) -> bool:
         end = trail.lock_chain(connection)
