@@ -217,6 +217,35 @@ def test_a_bound_of_another_kind_is_an_error_at_once(wrong: Any) -> None:
         Server("shop", **wrong)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"lifespan": 5}, r"Server\(lifespan=\) is an async context manager"),
+        ({"icons": ["x"]}, r"Server\(\): icons= is a list of Icon"),
+        ({"icons": 5}, r"Server\(\): icons= is a list of Icon"),
+        ({"keys": [5]}, "has 32 bytes, not of int"),
+        ({"keys": 5}, "keys= is a list of keys"),
+    ],
+)
+def test_an_odd_value_is_an_error_at_once(wrong: Any, said: str) -> None:
+    """Of the configuration, and not one of Python at the first request."""
+    with pytest.raises(ConfigError, match=said):
+        Server("shop", **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"icons": ["x"]}, {"icons": 5}, {"meta": 5}])
+@pytest.mark.parametrize("kind", ["tool", "prompt", "resource"])
+def test_an_odd_icon_is_an_error_where_it_is_written(kind: str, wrong: Any) -> None:
+    """A list with it could not be sent to any client."""
+
+    async def describe() -> str:
+        return ""
+
+    decorate = getattr(Server("shop"), kind)
+    with pytest.raises(ConfigError, match=f"{next(iter(wrong))}="):
+        (decorate("shop://a", **wrong) if kind == "resource" else decorate(**wrong))(describe)
+
+
 def test_a_server_without_tasks_loads_nothing_for_them() -> None:
     """They are a tenth of what a server takes to load, and most have none."""
     program = """

@@ -19,6 +19,7 @@ from antiphon.protocol.server_offer import ServerOffer
 from antiphon.server.calls.server_rounds import RoundOptions
 from antiphon.server.core import Core, Declared, Extension, Fallback, SamplingFallback
 from antiphon.server.decorators import Features
+from antiphon.server.features.checked_options import check_icons
 from antiphon.server.rate_limits import DEFAULT_TOOL_RATE, Rate
 from antiphon.server.served_subscriptions import ListKind
 from antiphon.server.server_middleware import Middleware
@@ -127,6 +128,11 @@ class Server(Features):
     ) -> None:
         check_argument_types(Server, locals())
         super().__init__(name, *_more, **_unknown)
+        check_icons(icons, "Server()")
+        if not callable(lifespan or callable):
+            raise ConfigError(
+                f"Server(lifespan=) is an async context manager, a function of the server, not {lifespan!r}"
+            )
         self.info = Implementation(
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
         )

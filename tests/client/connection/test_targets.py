@@ -89,6 +89,8 @@ def test_a_server_object_is_reached_in_memory() -> None:
         ({"args": ["x"]}, "command"),
         ({"command": 5}, "command"),
         (42, "cannot connect to 42"),
+        (b"server", "cannot connect to b'server'"),
+        (["server", 5], "cannot connect to"),
     ],
 )
 def test_what_is_no_target_says_what_one_is(target: Any, why: str) -> None:

@@ -232,7 +232,7 @@ def test_a_short_key_is_refused_with_the_remedy() -> None:
 
 def test_a_key_that_is_text_is_refused() -> None:
     """Every call would fail with it."""
-    with pytest.raises(ConfigError, match="not 32 of str"):
+    with pytest.raises(ConfigError, match="not of str"):
         Seal(cast("Any", ["k" * 32]))
 
 

@@ -11,7 +11,7 @@ import shlex
 import ssl as tls
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -75,7 +75,7 @@ def locate_target(target: Target) -> Serves | Command | Address:
             # RFC 3986, section 3.1: schemes are case-insensitive.
             return _make_address(f"{scheme.lower()}://{rest}", None)
         return Command(argv=split_line(target))
-    if isinstance(target, Sequence):
+    if isinstance(target, Sequence) and all(isinstance(word, str | PurePath) for word in target):
         if not target:
             raise ConfigError("the command line is empty")
         return Command(argv=list(target))

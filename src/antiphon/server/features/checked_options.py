@@ -141,6 +141,9 @@ def describe_access(meta: Meta | None, access: AccessOptions, place: str, known:
     ``known``: the names that ``access`` may hold.
     """
     tags, version = access.get("tags", ()), access.get("version")
+    check_icons(cast("Mapping[str, Any]", access).get("icons"), place)
+    if not isinstance(meta or {}, Mapping):
+        raise ConfigError(f"{place}: meta= takes names with their values, not {meta!r}")
     if unknown := sorted(access.keys() - known):
         raise TypeError(f"{place}: there is no option {unknown[0]}=")
     if isinstance(tags, str):
@@ -154,6 +157,13 @@ def describe_access(meta: Meta | None, access: AccessOptions, place: str, known:
     more = {TAGS: sorted(tags)} if tags else {}
     more |= {} if version is None else {VERSION: version}
     return {**(meta or {}), **more} if more else meta
+
+
+def check_icons(icons: Any, place: str) -> None:
+    """Check that these are icons; raises ``ConfigError`` for anything else."""
+    many = cast("Sequence[Any]", icons or ())
+    if not isinstance(icons or (), Sequence) or not all(isinstance(icon, Icon) for icon in many):
+        raise ConfigError(f"{place}: icons= is a list of Icon(src=...), not {icons!r}")
 
 
 def checked_scopes(scopes: Sequence[str], place: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hmac
 import os
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from importlib.util import find_spec
 from math import isinf
@@ -131,14 +131,12 @@ class Seal:
     """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
-        if isinstance(keys, (bytes, str)):
+        if isinstance(keys, (bytes, str)) or not isinstance(keys, Iterable):
             raise ConfigError("keys= is a list of keys, the newest first: write keys=[key]")
         for key in keys:
             if type(key) is not bytes or len(key) != 32:
-                raise ConfigError(
-                    f"A key for request states has 32 bytes, not {len(key)} of {type(key).__name__}; make one with "
-                    "os.urandom(32)"
-                )
+                found = f"{len(key)}" if type(key) is bytes else f"of {type(key).__name__}"
+                raise ConfigError(f"A key for request states has 32 bytes, not {found}; make one with os.urandom(32)")
         self.is_shared = bool(keys)
         """Whether other processes may have the same keys."""
         if keys:
