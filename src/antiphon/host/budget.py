@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 
@@ -80,8 +80,8 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 class Cap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The most that may be spent: money in nano-dollars, tokens; ``None`` for no limit."""
 
-    money: int | None = None
-    tokens: int | None = None
+    money: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     def allows(self, total: Amount) -> bool:
         """Return whether a sum stays within both limits.

@@ -150,6 +150,9 @@ WRONG: dict[str, Callable[[], object]] = {
     "Redaction(request=) is one of allow, mask, block, not 'Block'": lambda: Redaction(request="Block"),
     "Limits(per_minute=) cannot be used: Expected `int | null`, got `str`": lambda: Limits(per_minute="3"),
     "Cap(tokens=) cannot be used: Expected `int | null`, got `float`": lambda: Budget(call=Cap(tokens=0.5)),
+    "Cap(tokens=) cannot be used: Expected `int` >= 0": lambda: Budget(call=Cap(tokens=-5)),
+    "Cap(money=) cannot be used: Expected `int` >= 0": lambda: Budget(day=Cap(money=-1)),
+    "Limits(concurrent=) cannot be used: Expected `int` >= 0": lambda: Limits(concurrent=-1),
 }
 
 

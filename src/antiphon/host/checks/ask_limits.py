@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cache
 from operator import gt
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 
@@ -29,22 +29,25 @@ _COUNTED = ("max_tokens", "rounds", "per_minute", "concurrent", "per_call", "con
 """The limits that an ask must be within to be admitted."""
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits; ``None`` means no limit."""
 
-    per_minute: int | None = 300
+    per_minute: _Count | None = 300
     """Asks of one server in any 60 seconds. A person answers ten; a batch job asks a few per second."""
-    concurrent: int | None = 64
+    concurrent: _Count | None = 64
     """Open asks of one server."""
-    pending_reviews: int | None = 32
+    pending_reviews: _Count | None = 32
     """Asks of one server that wait for a person."""
-    per_call: int | None = 100
+    per_call: _Count | None = 100
     """Asks of one call, which ends an endless tool loop. A client allows as many by default."""
-    concurrent_per_call: int | None = 16
+    concurrent_per_call: _Count | None = 16
     """Open asks of one call, which ends a recursion. A client answers eight at a time by default."""
-    rounds: int | None = 64
+    rounds: _Count | None = 64
     """Rounds of one call, in revisions that have them."""
-    max_tokens: int | None = 16_384
+    max_tokens: _Count | None = 16_384
     """Tokens that one request may ask for; more is refused and not lowered, because a truncated answer would be
     wrong."""
 

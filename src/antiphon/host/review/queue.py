@@ -29,6 +29,7 @@ from antiphon.host.review.decisions import check_arguments
 from antiphon.host.review.question import AnyDecision, AnyItem, Mismatch, NotShown, Question
 from antiphon.host.store import base
 from antiphon.machine.asyncio_tasks import settle_future, start_in
+from antiphon.machine.other_frameworks import check_argument_types
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 
@@ -309,6 +310,7 @@ class Queue:
                 a quarter of the time left. The refusal of one request takes effect at once; one that reaches further,
                 or several together, can be undone as well.
         """
+        check_argument_types(Queue, locals())
         self._store = store
         self.undo_seconds = undo
         self._clock = clock

@@ -54,6 +54,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.unbounded and (self.uses, self.money, self.until) != (None, None, None):
             raise ValueError("terms have bounds or are unbounded, not both")
+        if min(self.uses or 0, self.money or 0) < 0:
+            raise ValueError("terms have bounds of at least 0")
 
     @property
     def named(self) -> bool:
