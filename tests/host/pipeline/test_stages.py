@@ -11,8 +11,10 @@ from typing import Literal
 import pytest
 
 from antiphon.errors import InternalError, InvalidParams, Rejected
-from antiphon.host import Deny, Host, MemoryStore, Queue, Scripted, open_store
+from antiphon.host import Approve, Deny, Host, MemoryStore, Queue, Scripted, open_store
+from antiphon.host.budget import Amount
 from antiphon.host.pipeline.stages import place_of
+from antiphon.host.review.review import digest_item
 from antiphon.host.store.base import BlockRow
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
@@ -159,3 +161,49 @@ async def test_a_block_of_an_earlier_release_holds(place: Place):
                 request(), origin("1", coarser=("coarse:1", "command:1"))
             )
         assert caught.value.data == {"reason": "policy"}
+
+
+ODD = {
+    "form": (ElicitResult(action="maybe"), "elicit"),
+    "form denied": (Deny(reach="everything"), "elicit"),
+    "scope": (lambda item: Approve(digest=digest_item(item), scope="for ever"), "review"),
+    "terms": (lambda item: Approve(digest=digest_item(item), scope="always", terms=5), "review"),
+    "reach": (lambda item: Deny(reach="everything"), "review"),
+    "text": (lambda item: "approve", "review"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+async def test_what_a_reviewer_must_not_say_is_its_failure(odd: str, caplog: pytest.LogCaptureFixture):
+    """A reviewer of one's own may have a mistake: nothing is sent, kept or handed over, and the log names the member."""
+    said, how = ODD[odd]
+    provider = Scripted(["ok"])
+    reviewer = Person(lambda item: said(item), fill=said) if how == "elicit" else Person(said)
+    host = Host(provider, reviewer=reviewer)
+    with pytest.raises(InternalError):
+        await (host.elicit(FORM, origin()) if how == "elicit" else host(request(), origin()))
+    assert provider.requests == []
+    assert await host.grants.all() == []
+    assert "the reviewer failed" in caplog.text
+
+
+class Stop(BaseException):
+    """What a framework raises to end a program's work."""
+
+
+class Stopping(Scripted):
+    """A provider within which a program is ended."""
+
+    async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
+        """Raise something that is no ``Exception``."""
+        raise Stop
+
+
+async def test_what_ends_a_program_settles_what_was_held():
+    """It passes; until the end of the process nobody could spend what the reservation held."""
+    store = MemoryStore()
+    host = Host(Stopping([]), reviewer=Person(approve), store=store)
+    with pytest.raises(Stop):
+        await host(request(), origin())
+    assert {each.held for each in await store.balances()} == {Amount()}
+    assert [record.step for record in host.audit.records()][-2:] == ["failed", "settled"]

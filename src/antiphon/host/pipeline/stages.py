@@ -23,7 +23,7 @@ from msgspec import structs
 from antiphon.errors import AntiphonError, ConfigError, InvalidParams, Rejected
 from antiphon.host.agent_run.offered_tools import fit_for_model, refusal_of
 from antiphon.host.audit import Facts
-from antiphon.host.checks.ask_limits import LimitReached, Pass
+from antiphon.host.checks.ask_limits import LimitReached, Pass, check_options
 from antiphon.host.checks.form_fields import check_content, fields_of
 from antiphon.host.checks.labels import covers_tool
 from antiphon.host.checks.redact import mask_text
@@ -76,7 +76,7 @@ async def conclude_ask(case: Case, work: Awaitable[T]) -> T:
         case.became = None if why == "user" else Outcome(became="failed", why=why)
         await _save_rest(case)
         raise
-    except (Exception, asyncio.CancelledError) as error:
+    except BaseException as error:
         if is_withdrawn(error):
             case.note("withdrawn")
             case.became = Outcome(became="late", why="cancelled")
@@ -85,6 +85,9 @@ async def conclude_ask(case: Case, work: Awaitable[T]) -> T:
         failure = case.failure(f"the store or a part of the host failed: {type(error).__name__}: {error}")
         case.became = FAILED
         await _save_rest(case)
+        if not isinstance(error, Exception | asyncio.CancelledError):
+            # The program is to end, which is for it to decide; what was held is settled before.
+            raise
         raise failure from None
     if not case.is_saved:
         await _save_rest(case)
@@ -230,6 +233,8 @@ async def decided(
     try:
         ask = partial(reviewer.confirm, item) if isinstance(item, review.ToolItem) else partial(reviewer.review, item)
         decision = await _count_review(case, admitted, ask)
+        # A reviewer may be anybody's code; what it returns is kept, as a grant for instance.
+        check_options(decision)
     except review.Blocked:
         raise case.withdrawal() from None
     except review.NoReviewer as error:
@@ -313,6 +318,7 @@ async def fill_in_form(case: Case, item: review.ElicitItem, admitted: Pass) -> E
         given = await _count_review(case, admitted, lambda: reviewer.elicit(item))
         filled = review.Filled(result=given) if isinstance(given, ElicitResult) else given
         result = filled.result if isinstance(filled, review.Filled) else filled
+        check_options(result)
         if isinstance(result, ElicitResult) and result.action == "accept" and item.params.mode == "form":
             check_content(fields_of(item.params), result.content or {})
         result = drop_refused(result) if isinstance(result, ElicitResult) else result
