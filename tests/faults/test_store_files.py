@@ -71,6 +71,15 @@ async def test_a_settlement_that_could_not_be_written_is_written_later(fault, sa
     assert (await Audit(store).verify()).whole
 
 
+async def test_the_end_of_an_ask_that_could_not_be_written_is_written_later(store: Store, tmp_path: Path):
+    """Also where another process has taken over its question since, so that the decision is not this one's to end."""
+    with locked(tmp_path / "host.db"), pytest.raises(OperationalError, match="locked"):
+        await store.commit(Change(finish="taken", records=(record("failed"),), last=True))
+    for _ in range(2):
+        await store.recover()
+    assert [entry.record.step for entry in await store.entries()] == ["failed"]
+
+
 @pytest.mark.parametrize(("fault", "said"), FAULTS)
 async def test_what_cannot_be_recorded_is_not_sent(
     fault, said, store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture

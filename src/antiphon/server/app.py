@@ -129,16 +129,11 @@ class Server(Features):
         check_argument_types(Server, locals())
         super().__init__(name, *_more, **_unknown)
         check_icons(icons, "Server()")
-        if not callable(lifespan or callable):
-            raise ConfigError(
-                f"Server(lifespan=) is an async context manager, a function of the server, not {lifespan!r}"
-            )
         self.info = Implementation(
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
         )
         self.instructions, self._revisions = instructions, _find_revisions(revisions)
-        # Not ``or``: a store without entries may be false.
-        store = cluster if state_store is None else state_store
+        store = cluster if state_store is None else state_store  # Not ``or``: one without entries may be false.
         core = Core(
             self,
             self._completions,
@@ -153,7 +148,7 @@ class Server(Features):
         self._service = Service(
             core,
             self._offer,
-            lifespan=None if lifespan is None else lambda: lifespan(self),
+            lifespan=_bind_lifespan(lifespan, self),
             page_size=page_size,
             seal=Seal(keys),
             rounds=RoundOptions(parked_for, state_for, max_parked, max_parked_bytes, store),
@@ -517,6 +512,12 @@ def _find_revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
     if unknown := [name for name in names if name not in known]:
         raise ConfigError(f"Server(revisions=): there is no {unknown[0]!r}; there are {', '.join(known)}")
     return tuple(each for each in REVISIONS if each.name in names)
+
+
+def _bind_lifespan(lifespan: Any, server: Server) -> Callable[[], AbstractAsyncContextManager[Any]] | None:
+    if not callable(lifespan or callable):
+        raise ConfigError(f"Server(lifespan=) is an async context manager, a function of the server, not {lifespan!r}")
+    return None if lifespan is None else lambda: lifespan(server)
 
 
 def _check_task_options(tasks: TaskOptions | None, keys: Sequence[bytes]) -> TaskOptions | None:

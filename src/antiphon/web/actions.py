@@ -60,10 +60,9 @@ def _reporting(act: Act) -> Act:
         except AlreadyDecided as late:
             if (question := late.question).state in ("held", "decided", "done") and question.by:
                 return site.problem(request, 409, "problem.late_by", by=question.by)
-            if question.state == "pending" and question.item is None:
-                return site.problem(request, 409, "problem.unreadable")
             state = "expired" if question.state == "pending" else question.state
-            return site.problem(request, 409, "problem.late", state=site.texts(request)(f"state.{state}"))
+            key = "unreadable" if question.state == "pending" and question.item is None else "late"
+            return site.problem(request, 409, f"problem.{key}", state=site.texts(request)(f"state.{state}"))
         except Mismatch as mismatch:
             return (
                 site.problem(request, 403, f"barred.{mismatch.key}", **mismatch.values)

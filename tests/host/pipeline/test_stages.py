@@ -175,10 +175,10 @@ ODD = {
 
 @pytest.mark.parametrize("odd", ODD)
 async def test_what_a_reviewer_must_not_say_is_its_failure(odd: str, caplog: pytest.LogCaptureFixture):
-    """A reviewer of one's own may have a mistake: nothing is sent, kept or handed over, and the log names the member."""
+    """A reviewer of one's own may have a mistake: nothing is sent, kept or handed over, and the log says so."""
     said, how = ODD[odd]
     provider = Scripted(["ok"])
-    reviewer = Person(lambda item: said(item), fill=said) if how == "elicit" else Person(said)
+    reviewer = Person(fill=said) if how == "elicit" else Person(said)
     host = Host(provider, reviewer=reviewer)
     with pytest.raises(InternalError):
         await (host.elicit(FORM, origin()) if how == "elicit" else host(request(), origin()))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from antiphon.host import MemoryStore
-from antiphon.host.review.queue import DecisionWatch
+from antiphon.host.review.decision_watch import DecisionWatch
 from antiphon.host.store.base import Decided, ReviewRow
 from tests.host.store.stores import review
 
@@ -28,7 +28,7 @@ async def test_a_decision_reads_only_its_own_question(monkeypatch: pytest.Monkey
         return await read(id)
 
     monkeypatch.setattr(store, "review", count)
-    monkeypatch.setattr("antiphon.host.review.queue.CHECK", 0.001)
+    monkeypatch.setattr("antiphon.host.review.decision_watch.CHECK", 0.001)
     rows = [msgspec.structs.replace(review(host=store.host), id=f"r{at}", expires=None) for at in range(200)]
     async with asyncio.timeout(60):
         tasks = [asyncio.create_task(waiting.wait(await store.put_review(row))) for row in rows]

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from antiphon.host import Host, Scripted
-from antiphon.host.review.queue import AlreadyDecided, Queue
 from antiphon.host.review.question import Question
+from antiphon.host.review.queue import AlreadyDecided, Queue
 from antiphon.host.store.base import Store
 from tests.host.asks import origin, request
 from tests.host.review.test_queue import approval, first
 from tests.host.store.stores import KINDS, Clock, Place
+from tests.support.network import until
 
 HOUR = 3600.0
 
@@ -42,8 +43,7 @@ class Waiting:
 
     async def held(self) -> Question:
         """Return the question, once the process that waits knows that its decision is held."""
-        while not self.queue._waiting._release:
-            await asyncio.sleep(0)
+        await until(lambda: self.queue._waiting._release)
         return (await self.store_questions())[0]
 
     async def store_questions(self) -> list[Question]:
@@ -61,7 +61,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 @asynccontextmanager
 async def waiting(place: Place, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Waiting]:
     """Have a request wait in a store that is read all the time."""
-    monkeypatch.setattr("antiphon.host.review.queue.CHECK", 0.001)
+    monkeypatch.setattr("antiphon.host.review.decision_watch.CHECK", 0.001)
     async with asyncio.timeout(60), place.open() as store:
         made = Waiting(place, store)
         yield made
@@ -106,6 +106,7 @@ async def test_a_person_whose_clock_differs_holds_an_approval_no_longer(
     """The page runs where the clock is an hour ahead, or was set since: the host goes by how long it was to be held."""
     async with waiting(place, monkeypatch) as made:
         [question] = await first(made.queue)
+        await until(lambda: made.queue._waiting._seen)
         decided = made.make_queue(lambda: made.wall.now)
         made.wall.now += skew
         await decided.decide(question.id, approval(question), hash=question.hash)
@@ -125,8 +126,9 @@ async def test_a_question_is_open_as_long_as_its_caller_waits(
         assert question.expires == pytest.approx(made.wall.now + 100.0, abs=2.0)
         made.wall.now += jump
         made.steady.now += 10.0
-        while (question := (await made.store_questions())[0]).expires != pytest.approx(made.wall.now + 90.0, abs=2.0):
-            await asyncio.sleep(0)
+        async for _ in made.queue.changes(0.01):
+            if (await made.store_questions())[0].expires == pytest.approx(made.wall.now + 90.0, abs=2.0):
+                break
         await made.approve()
         await made.held()
         made.steady.now += 5.0

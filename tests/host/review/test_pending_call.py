@@ -18,6 +18,7 @@ from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import approve, origin
 from tests.host.review.test_queue import first
 from tests.host.store.stores import DURABLE, Place
+from tests.support.network import until
 
 CALL = CallToolRequestParams.of("order", {"sku": "P-1"})
 
@@ -113,8 +114,7 @@ async def test_a_question_of_a_killed_gateway_is_withdrawn_with_its_last_caller(
         one = asyncio.create_task(call(killed))
         [question] = await first(queues[killed])
         other = asyncio.create_task(call(alive))
-        while question.id not in queues[alive]._waiting._waiting:
-            await asyncio.sleep(0)
+        await until(lambda: question.id in queues[alive]._waiting._waiting)
         # A killed process says nothing to the store any more.
         one.cancel()
         queues[killed]._store = queues[killed]._waiting._store = alive

@@ -98,7 +98,8 @@ async def test_nobody_needs_to_look_where_changes_are_heard_of(place: Place, mon
             with each.news.listening() as listening:
                 while not each.news.are_heard:
                     await listening.wait(60)
-        monkeypatch.setattr("antiphon.host.review.queue.CHECK", 600.0)
+        for module in ("queue", "decision_watch"):
+            monkeypatch.setattr(f"antiphon.host.review.{module}.CHECK", 600.0)
         task = asyncio.create_task(Host(Scripted(["ok"]), reviewer=here, store=store)(request(), origin()))
         [question] = await first(there)
         await there.decide(question.id, approval(question), hash=question.hash)
@@ -114,7 +115,8 @@ async def test_a_notice_that_is_lost_costs_a_second(monkeypatch: pytest.MonkeyPa
     """Whoever waits looks at the store by themselves now and then, whatever they have heard."""
     store = MemoryStore()
     monkeypatch.setattr(store.news, "tell", lambda *_: None)
-    monkeypatch.setattr("antiphon.host.review.queue.CHECK", 0.01)
+    for module in ("queue", "decision_watch"):
+        monkeypatch.setattr(f"antiphon.host.review.{module}.CHECK", 0.01)
     queue = Queue(store)
     async with asyncio.timeout(60):
         task = asyncio.create_task(Host(Scripted(["ok"]), reviewer=queue, store=store)(request(), origin()))

@@ -75,11 +75,13 @@ def locate_target(target: Target) -> Serves | Command | Address:
             # RFC 3986, section 3.1: schemes are case-insensitive.
             return _make_address(f"{scheme.lower()}://{rest}", None)
         return Command(argv=split_line(target))
-    if isinstance(target, Sequence) and all(isinstance(word, str | PurePath) for word in target):
-        if not target:
+    if isinstance(target, Sequence):
+        words: Sequence[Any] = target
+        if not words:
             raise ConfigError("the command line is empty")
-        return Command(argv=list(target))
-    if hasattr(target, "serve") and not isinstance(target, type):
+        if all(isinstance(word, str | PurePath) for word in words):
+            return Command(argv=list(words))
+    elif hasattr(target, "serve") and not isinstance(target, type):
         return target
     raise ConfigError(
         f"cannot connect to {target!r}: give a Server, a URL, a command line, a .py file or a configuration entry"

@@ -3,10 +3,6 @@
 Owns how a question is stored, who may decide it, and waiting for the decision. It shows nothing itself: a terminal, a
 page or a script lists the questions and decides. A question belongs to no reviewer, so one that disconnects leaves it
 unchanged.
-
-For all questions of a process, one task reads the store: a question when a notice names it, and when its decision takes
-effect. A notice that names no question, or one that was lost, is found by the version of the store: then one statement
-returns the questions that nobody has changed, and the others are read. A question that waits therefore costs nothing.
 """
 
 from __future__ import annotations
@@ -25,15 +21,16 @@ from antiphon.host.checks.ask_limits import LimitReached
 from antiphon.host.checks.people import Decider, write_decider
 from antiphon.host.review import question as questions
 from antiphon.host.review import review
+from antiphon.host.review.decision_watch import CHECK, LATER, SOON, DecisionWatch
 from antiphon.host.review.decisions import check_arguments
 from antiphon.host.review.question import AnyDecision, AnyItem, Mismatch, NotShown, Question
 from antiphon.host.store import base
-from antiphon.machine.asyncio_tasks import settle_future, start_in
+from antiphon.machine.asyncio_tasks import start_in
 from antiphon.machine.other_frameworks import check_argument_types
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 
-__all__ = ["CHECK", "UNDO", "AlreadyDecided", "DecisionWatch", "Mismatch", "NotShown", "OpenQuestions", "Queue"]
+__all__ = ["UNDO", "AlreadyDecided", "Mismatch", "NotShown", "OpenQuestions", "Queue"]
 
 _FEW = 8
 """Most questions that are read one by one; if there are more, all of them are read at once."""
@@ -107,184 +104,7 @@ class AlreadyDecided(Exception):
         """The question, as it is now."""
 
 
-SOON, LATER = 0.02, 0.5
-"""Seconds between two reads of the store: at first, and when nobody has decided for a while. People take seconds."""
-CHECK = 1.0
-"""Seconds between two reads of a store that sends notices of changes: a notice may be lost with its connection."""
-_SET = 1.0
-"""Seconds by which a clock differs after it was set; less is a correction in small steps."""
-_EACH = 50e-6
-"""Seconds of rest for each question that waits, after all were compared: some twenty times as long as that takes."""
 _log = logging.getLogger("antiphon.host")
-
-
-class DecisionWatch:
-    """The questions of one process that wait for a decision."""
-
-    def __init__(self, store: base.Store, clock: Callable[[], float], monotonic: Callable[[], float]) -> None:
-        self._store = store
-        self._clock = clock
-        self._monotonic = monotonic
-        self._ahead = clock() - monotonic()
-        """How far the clock is ahead of the monotonic one; that changes when the clock is set."""
-        self._ends: dict[str, float] = {}
-        """When the questions expire, in the time of the monotonic clock: their callers do not wait by the other one."""
-        self._waiting: dict[str, asyncio.Future[base.ReviewRow]] = {}
-        self._rows: dict[str, base.ReviewRow] = {}
-        self._counts: dict[str, int] = {}
-        """How many calls wait for each question."""
-        self._unread: dict[str, None] = {}
-        """Ids of the questions that may have changed."""
-        self._release: dict[str, tuple[float | None, float]] = {}
-        """The decisions that can still be undone, by their time, and when they take effect, by the monotonic clock."""
-        self.storing: list[base.ReviewRow] = []
-        """Questions that are being stored: each may turn out to be one that is there already."""
-        self._version = -1
-        self._arrival = asyncio.Event()
-        self._watching: asyncio.Task[None] | None = None
-        self._unreached = False
-        """Whether the store could not be reached the last time, so that this is logged only once."""
-
-    async def wait(self, row: base.ReviewRow) -> base.ReviewRow:
-        """Wait until a question is over or decided, and return it as it is then."""
-        loop = asyncio.get_running_loop()
-        # Several calls may wait for one question: each is the same call of one principal.
-        decided = self._waiting.get(row.id)
-        if decided is None:
-            decided = self._waiting[row.id] = loop.create_future()
-            self._rows[row.id] = row
-            if row.expires is not None:
-                self._ends[row.id] = row.expires - self._ahead
-        self._counts[row.id] = self._counts.get(row.id, 0) + 1
-        self._read_again(row.id)
-        if self._watching is None or self._watching.done():
-            self._watching = loop.create_task(self._watch(), name="antiphon-reviews")
-        try:
-            return await asyncio.shield(decided)
-        finally:
-            self._counts[row.id] -= 1
-            if not self._counts[row.id]:
-                for known in (self._waiting, self._rows, self._unread, self._release, self._counts, self._ends):
-                    known.pop(row.id, None)
-            if not self._waiting:
-                self._watching.cancel()
-                self._watching = None
-
-    def is_awaited(self, row: base.ReviewRow) -> bool:
-        """Return whether another call waits for a question, here or in another process, or may be joining it here."""
-        joining = (one.shared and one.fingerprint == row.fingerprint and one.hash == row.hash for one in self.storing)
-        return row.host not in (None, self._store.host) or row.id in self._waiting or (row.shared and any(joining))
-
-    def _read_again(self, id: str | None) -> None:
-        """Read a question at the next look, or find out which have changed."""
-        if not id:
-            self._version = -1
-        elif id in self._waiting:
-            self._unread[id] = None
-        else:
-            return
-        self._arrival.set()
-
-    async def _watch(self) -> None:
-        """Follow the store until cancelled. What cannot be followed fails every wait, so that none goes on for ever."""
-        try:
-            await self._follow()
-        except Exception as error:
-            for decided in self._waiting.values():
-                settle_future(decided, error, None)
-
-    async def _follow(self) -> None:
-        wait = SOON
-        self._arrival = asyncio.Event()
-        self._arrival.set()
-        with self._store.news.listening(on_change=self._read_again):
-            while True:
-                is_known = bool(self._unread)
-                rest = await self._look(is_due=not self._arrival.is_set())
-                wait = SOON if is_known else min(wait * 1.3, LATER)
-                await self._pause(CHECK if self._store.news.are_heard else wait, rest)
-
-    async def _pause(self, seconds: float, rest: float) -> None:
-        if self._unreached:
-            await asyncio.sleep(LATER)
-            return
-        await asyncio.sleep(rest)
-        if self._release:
-            first = min(at for _, at in self._release.values())
-            seconds = min(seconds, max(SOON, first - self._monotonic()))
-        await self._store.news.wait(self._arrival, seconds)
-
-    async def _look(self, *, is_due: bool) -> float:
-        """Read the questions that have changed. Returns the seconds to rest: comparing all of them takes time."""
-        rest = 0.0
-        self._arrival.clear()
-        try:
-            await self.follow_clock()
-            now = self._monotonic()
-            self._unread |= dict.fromkeys(id for id, (_, at) in self._release.items() if at <= now)
-            if (is_due or self._version < 0) and await self._find_changed():
-                rest = _EACH * len(self._waiting)
-            for id in list(self._unread):
-                if id in self._rows:
-                    await self._refresh_row(id, self._rows[id])
-        except Exception as error:
-            # A database that restarts is back within seconds, and people take longer, so the wait ends only when the
-            # question expires.
-            if not self._unreached:
-                _log.warning("reviews wait for the store: %s", type(error).__name__)
-            self._unreached, self._version = True, -1
-            return rest
-        self._unreached = False
-        return rest
-
-    async def follow_clock(self) -> None:
-        """Store anew when questions expire if the clock was set, because people decide and see the time left by it."""
-        ahead = self._clock() - self._monotonic()
-        if abs(ahead - self._ahead) > _SET:
-            for id, end in list(self._ends.items()):
-                await self._store.claim_review(id, end + ahead)
-            self._ahead = ahead
-
-    async def _find_changed(self) -> bool:
-        """Compare all questions if the version of the store is another than before. Returns whether it is."""
-        version = await self._store.reviews_version()
-        if version == self._version:
-            return False
-        known, self._version = list(self._waiting), version
-        unchanged = await self._store.undecided()
-        self._unread |= dict.fromkeys(id for id in known if id not in unchanged and id in self._waiting)
-        return True
-
-    async def _refresh_row(self, id: str, row: base.ReviewRow) -> None:
-        self._unread.pop(id, None)
-        try:
-            found = await self._read_row(id, row)
-        except Exception:
-            self._read_again(id)
-            raise
-        decided = self._waiting.get(id)
-        if decided is None or decided.done():
-            return
-        self._rows[id] = found
-        if found.state != "pending":
-            decided.set_result(found)
-        elif found.release is None or found.decided is None:
-            self._release.pop(id, None)
-        elif self._release.get(id, (None, 0.0))[0] != found.decided:
-            # Whoever decided may have another clock, or have set it: the decision is held no longer than was said.
-            held = min(found.release - self._clock(), found.release - found.decided)
-            self._release[id] = found.decided, self._monotonic() + held
-
-    async def _read_row(self, id: str, row: base.ReviewRow) -> base.ReviewRow:
-        decided, at = self._release.get(id, (None, 0.0))
-        if decided is not None and at <= self._monotonic():
-            await self._store.release(id, decided)
-        found = await self._store.review(id)
-        if found is not None and found.host is None and found.state in base.OPEN:
-            # Another process took this one for dead while it was suspended, or the one that waited was killed.
-            end = self._ends.get(id)
-            await self._store.claim_review(id, None if end is None else end + self._ahead)
-        return found or msgspec.structs.replace(row, state="withdrawn")
 
 
 class Queue:

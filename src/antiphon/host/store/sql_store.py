@@ -503,7 +503,7 @@ class SqlStore:
             self._commit_changes([change], connection)
         except money.RefusedChange:
             # Another process has taken over the question since.
-            self._commit_changes([msgspec.structs.replace(change, finish=None)], connection)
+            self._commit_changes([base.Change(ended=change.ended, records=change.records)], connection)
 
     def _undo_change(self, id: str, decided: float | None, records: Sequence[Record], connection: Connection) -> bool:
         end = trail.lock_chain(connection)

@@ -141,8 +141,9 @@ def describe_access(meta: Meta | None, access: AccessOptions, place: str, known:
     ``known``: the names that ``access`` may hold.
     """
     tags, version = access.get("tags", ()), access.get("version")
-    check_icons(cast("Mapping[str, Any]", access).get("icons"), place)
-    if not isinstance(meta or {}, Mapping):
+    given = cast("Mapping[str, Any]", access)
+    check_icons(given.get("icons"), place)
+    if not isinstance(given.get("meta") or {}, Mapping):
         raise ConfigError(f"{place}: meta= takes names with their values, not {meta!r}")
     if unknown := sorted(access.keys() - known):
         raise TypeError(f"{place}: there is no option {unknown[0]}=")

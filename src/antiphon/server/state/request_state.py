@@ -17,7 +17,7 @@ from __future__ import annotations
 import hmac
 import os
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from importlib.util import find_spec
 from math import isinf
@@ -131,7 +131,7 @@ class Seal:
     """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
-        if isinstance(keys, (bytes, str)) or not isinstance(keys, Iterable):
+        if isinstance(keys, (bytes, str)) or not hasattr(keys, "__iter__"):
             raise ConfigError("keys= is a list of keys, the newest first: write keys=[key]")
         for key in keys:
             if type(key) is not bytes or len(key) != 32:
