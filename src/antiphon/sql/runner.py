@@ -149,10 +149,8 @@ class SqliteRunner(Runner):
         self._durable = durable
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="antiphon-store")
         self._connection: Connection | None = None
-        self._stat: Callable[[], os.stat_result] | None = None
-        """Looks up the file that is open to be written."""
-        self._file: tuple[int, ...] = ()
-        """Its number and device, when it was opened."""
+        self._file: tuple[Callable[[], os.stat_result], tuple[int, ...]] | None = None
+        """What looks up the file that is open to be written, and its number and device."""
         self._merging: Connection | None = None
         """The connection of merges."""
         self._is_beside = False
@@ -290,10 +288,8 @@ class SqliteRunner(Runner):
 
     def _check_file(self) -> None:
         """Check that the file is still there: SQLite writes to one that was deleted, and nobody would see it again."""
-        if self._stat is None:
-            return
         with suppress(FileNotFoundError):
-            if self._stat()[1:3] == self._file:
+            if self._file is None or self._file[0]()[1:3] == self._file[1]:
                 return
         raise ConnectionAbortedError(
             f"{self._path}: was deleted or replaced while it was in use; put it back, or start again with the new file"
@@ -338,8 +334,8 @@ class SqliteRunner(Runner):
                 except ConfigError:
                     opened.close()
                     raise
-                self._connection, self._stat = opened, partial(os.stat, str(path))
-                self._file = self._stat()[1:3]
+                look_up = partial(os.stat, str(path))
+                self._connection, self._file = opened, (look_up, look_up()[1:3])
         return self._connection
 
     def _open_to_read(self, path: Path) -> Connection:

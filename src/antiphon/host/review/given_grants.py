@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -184,19 +184,12 @@ class Grants:
 
     Args:
         store: where they are kept.
-        clock: returns seconds since the epoch.
-        monotonic: returns seconds of a clock that is never set, so that no grant lasts longer than was said.
     """
 
-    def __init__(
-        self,
-        store: Store | None = None,
-        *,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    clock, monotonic = staticmethod(time.time), staticmethod(time.monotonic)
+
+    def __init__(self, store: Store | None = None) -> None:
         self._store = store or MemoryStore()
-        self._clock, self._monotonic = clock, monotonic
         self._ends: dict[str, float] = {}
         """When grants end at the latest, by the monotonic clock; the other one may be set back."""
 
@@ -206,7 +199,7 @@ class Grants:
         Args:
             grant: the grant.
         """
-        given = self._clock()
+        given = self.clock()
         # A second grant with bounds is an additional one; a second grant without bounds is the same one.
         salt = "" if grant.terms in (review.Terms(), review.UNBOUNDED) else str(given)
         host = None if grant.scope == "always" else self._store.host
@@ -238,7 +231,7 @@ class Grants:
         """Return whether a grant covers nothing any more, though a clock that was set back is before its end."""
         if row.until is None:
             return False
-        now, steady = self._clock(), self._monotonic()
+        now, steady = self.clock(), self.monotonic()
         end = self._ends.setdefault(row.id, steady + row.until - now)
         if len(self._ends) > _KNOWN:
             del self._ends[next(iter(self._ends))]
