@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from antiphon.cli.output.formats import first_line, json_line, print_list, print_text
+from antiphon.cli.output.formats import (
+    first_line,
+    format_time,
+    json_line,
+    parse_future_time,
+    parse_past_time,
+    print_list,
+    print_text,
+)
 
 COLUMNS = {"name": lambda item: item["name"], "size": lambda item: str(item["size"])}
 ITEMS = [{"name": "a\x1b[31m\n", "size": 1}, {"name": "b", "size": 2}]
@@ -23,6 +31,14 @@ def test_json_holds_nothing_a_terminal_obeys():
     assert line.isprintable()
     assert "é 商品" in line
     assert json.loads(line) == value
+
+
+def test_a_duration_that_no_calendar_has_is_cut():
+    """A grant until then could not be listed, nor could any other."""
+    for at in (parse_future_time("9999999d", 1e9), parse_past_time("9999999w", 1e9)):
+        assert at is not None
+        assert format_time(at) in ("9999-12-31T00:00:00Z", "1970-01-01T00:00:00Z")
+    assert parse_future_time("2h", 1e9) == 1e9 + 7200
 
 
 def test_into_a_pipe_a_list_is_lines_with_tabs(capsys: pytest.CaptureFixture[str]):

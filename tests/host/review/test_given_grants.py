@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 
@@ -39,6 +41,13 @@ def test_a_grant_is_unbounded_only_by_name():
     assert Grant.give(request(), origin(), "always", UNBOUNDED).terms.uses is None
     with pytest.raises(ValueError, match="not both"):
         Terms(uses=3, unbounded=True)
+
+
+@pytest.mark.parametrize("odd", [{"uses": -1}, {"money": -1}, {"until": -1.0}, {"until": 1e12}, {"until": math.nan}])
+def test_odd_bounds_are_refused(odd: dict[str, float]):
+    """A negative one would count as used up only later, and a time without a date would break each list of grants."""
+    with pytest.raises(ValueError, match="bounds of at least 0, and end before"):
+        Terms(**odd)
 
 
 def test_a_bound_that_is_named_stands_alone():

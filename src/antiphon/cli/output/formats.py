@@ -221,6 +221,8 @@ def first_line(text: str | None) -> str:
 
 _LENGTH = re.compile(r"(?P<number>\d{1,9}) *(?P<unit>[smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_END = 253_402_214_400.0
+"""The last day that can be shown as a date: 9999-12-31."""
 _MOST_DOLLARS = 1_000_000_000
 
 
@@ -243,7 +245,7 @@ def parse_moment(option: str, text: str, now: float, direction: int) -> float:
     """Read a duration from now in this direction, or an ISO 8601 date or time (UTC unless it says otherwise)."""
     length = _LENGTH.fullmatch(text.strip())
     if length:
-        return now + direction * int(length["number"]) * _SECONDS[length["unit"]]
+        return min(max(0.0, now + direction * int(length["number"]) * _SECONDS[length["unit"]]), _END)
     try:
         read = datetime.fromisoformat(text)
     except ValueError:

@@ -54,8 +54,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.unbounded and (self.uses, self.money, self.until) != (None, None, None):
             raise ValueError("terms have bounds or are unbounded, not both")
-        if min(self.uses or 0, self.money or 0) < 0:
-            raise ValueError("terms have bounds of at least 0")
+        # A later time could not be shown as a date.
+        if min(self.uses or 0, self.money or 0) < 0 or not 0 <= (self.until or 0) < 253_402_300_800:
+            raise ValueError("terms have bounds of at least 0, and end before the year 10000")
 
     @property
     def named(self) -> bool:
