@@ -156,8 +156,6 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_KNOWN = 10_000
-"""Most grants whose ends a process keeps; the oldest go first."""
 _DIFFER = 60.0
 """Seconds by which the clocks of two machines may differ; one that is further before a grant was given was set back."""
 
@@ -191,7 +189,7 @@ class Grants:
     def __init__(self, store: Store | None = None) -> None:
         self._store = store or MemoryStore()
         self._ends: dict[str, float] = {}
-        """When grants end at the latest, by the monotonic clock; the other one may be set back."""
+        """When grants that a person has given for a time end at the latest, by the monotonic clock."""
 
     async def add(self, grant: Grant) -> Given:
         """Store a grant; one for a call or a session ends with this process.
@@ -233,8 +231,6 @@ class Grants:
             return False
         now, steady = self.clock(), self.monotonic()
         end = self._ends.setdefault(row.id, steady + row.until - now)
-        if len(self._ends) > _KNOWN:
-            del self._ends[next(iter(self._ends))]
         return steady >= end or now < row.given - _DIFFER
 
     async def all(self) -> list[Given]:
