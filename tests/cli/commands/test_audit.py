@@ -121,6 +121,13 @@ async def test_records_are_chosen(kept, audit: Callable[..., Done]):
     assert audit("--server", SHOP).out == ""
 
 
+async def test_records_from_before_a_clock_was_set_back_are_found(kept, audit: Callable[..., Done]):
+    """Later ones seem to be older; the search goes on behind them, though it reads the latest first."""
+    now = datetime.now(UTC).timestamp()
+    await kept(spent(now - 60, 1), *(spent(now - DAY / 2, 2) for _ in range(30)))
+    assert [one["seq"] for one in audit("--since", "1h", "-n", "5", "--json").objects] == [1]
+
+
 async def test_what_stands_in_a_record_is_inert(kept, audit: Callable[..., Done]):
     """The name of a model or a reviewer may be anything."""
     await kept(spent(1.0, 1, model="mini\x1b[2J\u202e", by="a\nb"))

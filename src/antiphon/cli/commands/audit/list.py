@@ -32,6 +32,8 @@ from antiphon.machine.files import open_replacement, replace_file
 
 _PAGE = 400
 """Records read at once."""
+_SET_BACK = 86_400.0
+"""Seconds by which a clock may have been set back between two records, so that later ones seem to be older."""
 _FAR = 20_000
 """Most records between one that is listed and the first one of its ask, which are all read to find it."""
 _WIDEST = 30
@@ -76,8 +78,8 @@ async def find_records(store: Store, search: RecordSearch, limit: int | None = N
             ask = ask_of(placed.record)
             yield msgspec.structs.replace(placed, server=servers.get(ask[2]), tool=tools[ask])
         left = None if left is None else left - len(found)
-        if search.after is None and all(placed.record.at < (search.since or 0.0) for placed in read):
-            # Records are almost in the order of time, so that those before are older as well.
+        if search.after is None and all(placed.record.at < (search.since or 0.0) - _SET_BACK for placed in read):
+            # Records are in the order of time but for a clock that was set, so that those before are older as well.
             return
         end = page[-1].seq
         search = msgspec.structs.replace(search, **({"before": end} if search.after is None else {"after": end}))
