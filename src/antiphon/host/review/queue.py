@@ -219,12 +219,13 @@ class Queue:
         row = await self._put("elicitation", item, [review.digest(item.params)], item.expires_in)
         decided = await self._decided(row)
         try:
-            if await self._store.commit(base.Change(finish=row.id)) is not None:
-                raise review.NoReviewer("the decision does not exist any more")
+            refused = await self._store.commit(base.Change(finish=row.id))
         except Exception:
             # Closed later if the store was lost: nobody is told what was decided.
             await self._store.close_review(row.id, "withdrawn", keep_item=False)
             raise
+        if refused is not None:
+            raise review.NoReviewer("the decision does not exist any more")
         decision, ticket = questions.decision_of(decided), review.Ticket(id=row.id, by=decided.by)
         if isinstance(decision, ElicitResult):
             return review.Filled(result=decision, ticket=ticket)
