@@ -7,7 +7,8 @@ import asyncio
 import pytest
 from playwright.async_api import Browser
 
-from antiphon.host.providers.base import Completion, Growth, text_answer
+from antiphon.host.providers.base import Completion, Growth
+from antiphon.wire.sampling import text_answer
 from tests.browser.test_reach import faults
 from tests.browser.visits import visit
 from tests.web.pages import desk

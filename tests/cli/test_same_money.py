@@ -11,9 +11,10 @@ import httpx
 from antiphon.host.budget import Budget, Cap, format_dollars
 from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models.models import Models
-from antiphon.host.providers.base import Completion, Usage, text_answer
+from antiphon.host.providers.base import Completion, Usage
 from antiphon.host.review.review import most_of
 from antiphon.web.page_server import running_page
+from antiphon.wire.sampling import text_answer
 from tests.cli.commands.review.test_terminal_queue import at_queue
 from tests.cli.conftest import Cli
 from tests.cli.waiting import waiting

@@ -29,10 +29,10 @@ from antiphon.host.budget import (
     worst_case,
 )
 from antiphon.host.model_catalogue import ModelPrice
-from antiphon.host.providers.base import Usage, text_answer
+from antiphon.host.providers.base import Usage
 from antiphon.wire.content import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.origin import Origin
-from antiphon.wire.sampling import SamplingMessage
+from antiphon.wire.sampling import SamplingMessage, text_answer
 from tests.host.asks import origin, request
 
 SMALL = ModelPrice(input=Decimal("0.000001"), output=Decimal("0.000001"))

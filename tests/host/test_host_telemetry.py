@@ -12,8 +12,9 @@ from antiphon.host import Deny, Host, NoReviewer, Scripted
 from antiphon.host.host_telemetry import watch_completion, watch_review
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models
-from antiphon.host.providers.base import Completion, ProviderFailure, Usage, text_answer
+from antiphon.host.providers.base import Completion, ProviderFailure, Usage
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.sampling import text_answer
 from tests.host.asks import Person, approve, origin, request
 from tests.support.telemetry import Listener, id_of, listening, parent_of
 

@@ -14,10 +14,10 @@ from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models.models import Models
 from antiphon.host.models.selection import Chosen, make_chooser
 from antiphon.host.pipeline.sampling_stages import MAX_ANSWERS
-from antiphon.host.providers.base import Completion, Usage, text_answer
+from antiphon.host.providers.base import Completion, Usage
 from antiphon.host.review.given_grants import Grant
 from antiphon.host.review.queue import Mismatch
-from antiphon.wire.sampling import ModelHint, ModelPreferences
+from antiphon.wire.sampling import ModelHint, ModelPreferences, text_answer
 from tests.host.asks import Person, approve, origin, request
 
 

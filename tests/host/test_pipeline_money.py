@@ -13,9 +13,9 @@ from antiphon.errors import InternalError, Rejected
 from antiphon.host import Approve, Budget, Cap, Deny, Host, Limits, ModelPrice, Redaction, Scripted, Terms, digest
 from antiphon.host.budget import Amount, input_estimate
 from antiphon.host.models.selection import Chosen
-from antiphon.host.providers.base import Completion, ProviderFailure, Usage, text_answer
+from antiphon.host.providers.base import Completion, ProviderFailure, Usage
 from antiphon.wire.content import TextContent, ToolUseContent
-from antiphon.wire.sampling import CreateMessageResult, SamplingMessage
+from antiphon.wire.sampling import CreateMessageResult, SamplingMessage, text_answer
 from antiphon.wire.tools import Tool
 from tests.host.asks import Person, approve, origin, request
 from tests.host.store.stores import KINDS, Place

@@ -14,10 +14,10 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from antiphon.host import Host
-from antiphon.host.providers.base import Completion, Usage, text_answer
+from antiphon.host.providers.base import Completion, Usage
 from antiphon.host.review.review import Deny
 from antiphon.wire.content import ToolResultContent, ToolUseContent
-from antiphon.wire.sampling import CreateMessageResult
+from antiphon.wire.sampling import CreateMessageResult, text_answer
 from tests.host.asks import approve
 from tests.interop.peers import PATIENCE, Peers
 from tests.model_api.served import door

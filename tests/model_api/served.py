@@ -12,10 +12,10 @@ import httpx
 import msgspec
 
 from antiphon.host.host import Host
-from antiphon.host.providers.base import Completion, Growth, Usage, text_answer
+from antiphon.host.providers.base import Completion, Growth, Usage
 from antiphon.model_api.endpoint import ModelEndpoint
 from antiphon.wire.origin import Origin
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, text_answer
 from tests.host.asks import origin
 
 if TYPE_CHECKING:

@@ -15,12 +15,13 @@ import pytest
 from antiphon.host import Budget, Cap, Host, Limits, ModelPrice, open_store
 from antiphon.host.budget import input_estimate, worst_case
 from antiphon.host.models.selection import Chosen
-from antiphon.host.providers.base import Completion, text_answer
+from antiphon.host.providers.base import Completion
 from antiphon.model_api import endpoint
 from antiphon.model_api import endpoint as model_api_body
 from antiphon.model_api.dialects.openai import Chat
 from antiphon.model_api.model_calls import MAX_OPEN
 from antiphon.transports.http.server import connections
+from antiphon.wire.sampling import text_answer
 from tests.model_api.served import Slow, asked, door
 
 CHAT = "/v1/chat/completions"

@@ -23,13 +23,13 @@ from aiohttp import ClientSession, ClientTimeout
 
 from antiphon.host import Approve, Budget, Cap, Host, Limits, ModelPrice, Policy, Queue, Rule, Terms, digest
 from antiphon.host.models.selection import Chosen
-from antiphon.host.providers.base import Completion, Usage, text_answer
+from antiphon.host.providers.base import Completion, Usage
 from antiphon.host.store.sql_store import SqlStore
 from antiphon.model_api.endpoint import ModelEndpoint
 from antiphon.sql.runner import SqliteRunner
 from antiphon.wire.content import TextContent
 from antiphon.wire.origin import Origin, OriginCall
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage, text_answer
 
 SERVERS = ("command:allowed", "command:granted", "command:reviewed")
 PRICE = ModelPrice(input=Decimal(3), output=Decimal(15))

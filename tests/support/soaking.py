@@ -18,10 +18,11 @@ from pathlib import Path
 from antiphon.errors import AntiphonError
 from antiphon.host import Approve, Budget, Cap, Host, Limits, Policy, Rule, digest
 from antiphon.host.budget import input_estimate
-from antiphon.host.providers.base import Completion, Usage, text_answer
+from antiphon.host.providers.base import Completion, Usage
 from antiphon.host.store.sql_store import SqlStore
 from antiphon.sql.database_store import runner_at
 from antiphon.wire.origin import Origin, OriginCall
+from antiphon.wire.sampling import text_answer
 from tests.host.asks import Person, request
 
 CAP = 20_000

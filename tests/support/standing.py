@@ -14,7 +14,8 @@ import sys
 from antiphon.errors import Rejected
 from antiphon.host import Approve, Budget, Cap, Host, digest, open_store
 from antiphon.host.budget import input_estimate
-from antiphon.host.providers.base import Completion, Usage, text_answer
+from antiphon.host.providers.base import Completion, Usage
+from antiphon.wire.sampling import text_answer
 from tests.host.asks import Person, origin, request
 
 ANSWER = 100

@@ -9,8 +9,8 @@ from antiphon.host import MemoryStore
 from antiphon.host.config import Config
 from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.own_request import OwnAnswer
-from antiphon.host.providers.base import text_answer
 from antiphon.web.site import MAX_KEPT, MAX_RUNNING, ConfiguredAsker, OwnRequest, OwnRequests
+from antiphon.wire.sampling import text_answer
 from tests.host.asks import request
 
 

@@ -32,11 +32,10 @@ from antiphon.server.features.tools import Requirement
 from antiphon.server.features.uri_template import normalize_uri
 from antiphon.server.rate_limits import Rate, RateLimiter
 from antiphon.wire.common import CacheScope, ClientCapabilities
-from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities, TasksCapability
 from antiphon.wire.lossless import Received
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, text_answer
 from antiphon.wire.skills import DIRECTORY_READ, SKILLS
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
@@ -98,9 +97,7 @@ class Fallback:
             log.exception("sampling_fallback failed")
             raise SamplingFailed(f"The server's own model failed: {type(error).__name__}") from error
         if isinstance(answer, str):
-            return CreateMessageResult(
-                role="assistant", content=TextContent(text=answer), model="unnamed", stop_reason="endTurn"
-            )
+            return text_answer(answer)
         if not isinstance(cast("object", answer), CreateMessageResult):
             raise SamplingFailed(f"The server's own model gave a {type(answer).__name__}: give text or a result")
         return answer

@@ -87,6 +87,11 @@ class CreateMessageResult(_Message, frozen=True, kw_only=True):
     meta: Meta | None = field(name="_meta", default=None)
 
 
+def text_answer(text: str, model: str = "unnamed") -> CreateMessageResult:
+    """Make an answer of plain text."""
+    return CreateMessageResult(role="assistant", content=TextContent(text=text), model=model, stop_reason="endTurn")
+
+
 MAX_MESSAGES = 1_000
 """Most messages in one request. A long tool loop has some hundred; other hosts stop at 256."""
 

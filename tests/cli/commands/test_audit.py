@@ -17,10 +17,11 @@ from antiphon import Client, Context, Server
 from antiphon.host import Approve, Host, ModelPrice, Queue, Scripted, digest
 from antiphon.host.audit import check_lines
 from antiphon.host.models.selection import Chosen
-from antiphon.host.providers.base import Completion, Usage, text_answer
+from antiphon.host.providers.base import Completion, Usage
 from antiphon.host.store import open_store
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record
+from antiphon.wire.sampling import text_answer
 from tests.cli.program import SHOP, Done, at_terminal, ended
 from tests.host.asks import SERVER, origin, request
 

@@ -27,8 +27,9 @@ from antiphon.host import (
     ToolEnded,
     ToolProgressed,
 )
-from antiphon.host.providers.base import Completion, Growth, text_answer
+from antiphon.host.providers.base import Completion, Growth
 from antiphon.types import CallToolResult, CreateMessageResult, ImageContent, TextContent, Tool, ToolUseContent
+from antiphon.wire.sampling import text_answer
 from tests.host.asks import Person, approve
 
 ALLOW = Policy(rules=(Rule(effect="allow", kind="tool"),))

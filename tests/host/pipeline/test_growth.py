@@ -12,10 +12,11 @@ from antiphon.host import Host, MemoryStore, Queue
 from antiphon.host.checks.redact import SecretFinding, find_secrets, mask_text
 from antiphon.host.pipeline import growth
 from antiphon.host.pipeline.growth import MAX_SHOWN, Flow, Partial, Unfinished, Watching, partials_in
-from antiphon.host.providers.base import Completion, Growth, ProviderFailure, text_answer
+from antiphon.host.providers.base import Completion, Growth, ProviderFailure
 from antiphon.host.review.review import Approve, digest
 from antiphon.host.store.base import PartialRow
 from antiphon.wire.envelope import encode_value
+from antiphon.wire.sampling import text_answer
 from tests.host.asks import origin, request
 from tests.host.checks.secret_corpus import SECRETS
 from tests.host.store.stores import Clock

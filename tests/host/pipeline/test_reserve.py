@@ -11,8 +11,8 @@ from antiphon.host import Approve, Budget, Cap, Edit, Host, MemoryStore, Policy,
 from antiphon.host.budget import DOLLAR
 from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models.models import Models
-from antiphon.host.providers.base import Completion, Usage, text_answer
-from antiphon.wire.sampling import ModelPreferences
+from antiphon.host.providers.base import Completion, Usage
+from antiphon.wire.sampling import ModelPreferences, text_answer
 from tests.host.asks import Person, approve, origin, request
 
 CLEVER = request(model_preferences=ModelPreferences(intelligence_priority=1.0))

@@ -9,8 +9,8 @@ import pytest
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Budget, Cap, Host, MemoryStore, Policy, open_store
 from antiphon.host.providers import Echo, Manual, Provider, Scripted, make_named_provider
-from antiphon.host.providers.base import Completion, ProviderFailure, Usage, completion_of, text_answer
-from antiphon.wire.sampling import CreateMessageRequestParams
+from antiphon.host.providers.base import Completion, ProviderFailure, Usage, completion_of
+from antiphon.wire.sampling import CreateMessageRequestParams, text_answer
 from tests.host.asks import origin, request
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from antiphon.errors import SamplingFailed
 from antiphon.host.providers import Echo, Manual, Scripted
-from antiphon.host.providers.base import text_answer
 from antiphon.wire.content import ImageContent
-from antiphon.wire.sampling import SamplingMessage, ToolChoice
+from antiphon.wire.sampling import SamplingMessage, ToolChoice, text_answer
 from antiphon.wire.tools import Tool
 from tests.host.asks import request, says
 

@@ -30,7 +30,7 @@ from antiphon.host.own_request import Offer, OwnAnswer, make_person_origin
 from antiphon.host.pipeline import stages
 from antiphon.host.pipeline.case import ELICITATION, SAMPLING, Case, Desk
 from antiphon.host.pipeline.growth import choose_growth, watch_growth
-from antiphon.host.providers.base import Completion, completion_of, text_answer
+from antiphon.host.providers.base import Completion, completion_of
 from antiphon.host.review.given_grants import Given, Grant
 from antiphon.host.review.question import PENDING
 from antiphon.host.review.review import Answer, Approve, Choice, Edit, ElicitItem, Regenerate, ReviewItem, digest
@@ -38,7 +38,7 @@ from antiphon.host.store.chain import Record
 from antiphon.machine.asyncio_tasks import at_once_or_within
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, text_answer
 
 _RESERVATIONS = 3
 """How often one request is reserved before it is given up; a process is suspended for a whole lease once at most."""

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Iterable
 
 from antiphon.errors import ConfigError, SamplingFailed
-from antiphon.host.providers.base import Provider, text_answer
+from antiphon.host.providers.base import Provider
 from antiphon.wire.content import TextContent
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, text_answer
 
 __all__ = ["Echo", "Manual", "Provider", "Scripted", "make_named_provider"]
 

@@ -15,7 +15,6 @@ import msgspec
 
 from antiphon.errors import AntiphonError
 from antiphon.host.model_catalogue import Model
-from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
 FailureKind = Literal[
@@ -186,11 +185,6 @@ def _bound_usage(usage: Usage | None) -> Usage | None:
 def _is_metered(kind: type) -> bool:
     # Cached, because this check takes longer than everything else that a provider like the echo does.
     return issubclass(kind, Metered)
-
-
-def text_answer(text: str, model: str) -> CreateMessageResult:
-    """Make an answer of plain text."""
-    return CreateMessageResult(role="assistant", content=TextContent(text=text), model=model, stop_reason="endTurn")
 
 
 KEYLESS = frozenset({"echo", "openai-compatible"})
