@@ -6,12 +6,15 @@ import msgspec
 import pytest
 
 from antiphon.wire.common import PaginatedParams
+from antiphon.wire.completion import CompletionContext
 from antiphon.wire.content import ContentBlock, UnknownContent
-from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.envelope import decode_wire
+from antiphon.wire.lifecycle import InitializeResult
+from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.repair import MAX_UNKNOWN, mend_document
 from antiphon.wire.sampling import CreateMessageRequestParams
-from antiphon.wire.tools import CallToolResult
+from antiphon.wire.tools import CallToolResult, ListToolsResult
 
 ODD = {"type": "odd", "n": 1.0}
 STAND_IN = {"type": "text", "text": ""}
@@ -106,6 +109,34 @@ def test_a_flag_that_is_null_was_left_out():
         decode_wire(msgspec.json.encode({"content": [], "isError": "no"}), CallToolResult)
     with pytest.raises(msgspec.ValidationError, match="content"):
         decode_wire(msgspec.json.encode({"content": None, "isError": None, "task": {}}), CallToolResult)
+
+
+@pytest.mark.parametrize(
+    ("kind", "member", "other"),
+    [
+        (ElicitResult, "content", {"action": "accept"}),
+        (GetPromptRequestParams, "arguments", {"name": "p"}),
+        (CompletionContext, "arguments", {}),
+    ],
+)
+def test_a_value_that_is_null_was_left_out(kind, member, other):
+    """Clients write one for each field that a user left empty; no value of a form or a prompt is null."""
+    read = decode_wire(msgspec.json.encode({**other, member: {"a": None, "b": "x"}}), kind)
+    assert getattr(read, member) == {"b": "x"}
+    with pytest.raises(msgspec.ValidationError, match=member):
+        decode_wire(msgspec.json.encode({**other, member: {"a": None, "b": {}}}), kind)
+
+
+def test_a_text_is_a_list_of_one_where_only_a_list_may_stand():
+    """A draft had the sizes of an icon as one text, and servers still send it."""
+    icons = [{"src": "x", "sizes": "48x48"}]
+    tools = {"tools": [{"name": "t", "inputSchema": {}, "icons": icons}]}
+    assert decode_wire(msgspec.json.encode(tools), ListToolsResult).tools[0].icons[0].sizes == ["48x48"]
+    opened = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+    opened["serverInfo"]["icons"] = icons
+    assert decode_wire(msgspec.json.encode(opened), InitializeResult).server_info.icons[0].sizes == ["48x48"]
+    answer = {"action": "accept", "content": {"one": "text", "empty": None}}
+    assert decode_wire(msgspec.json.encode(answer), ElicitResult).content == {"one": "text"}
 
 
 def test_there_is_a_limit():

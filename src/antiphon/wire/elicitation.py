@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from msgspec import field
 from msgspec.structs import replace
@@ -98,8 +98,12 @@ class ElicitResult(Wire, frozen=True, kw_only=True):
 
 
 def drop_refused(result: ElicitResult) -> ElicitResult:
-    """Return a result without the values of a form that was not accepted."""
-    return result if result.action == "accept" or result.content is None else replace(result, content=None)
+    """Return a result without the values of a form that was not accepted, and without members that are ``None``."""
+    content = cast("dict[str, Any]", result.content or {})
+    if result.action == "accept" and None not in content.values():
+        return result
+    given = {name: value for name, value in content.items() if value is not None}
+    return replace(result, content=given if result.action == "accept" else None)
 
 
 class ElicitationCompleteNotificationParams(NotificationParams, frozen=True, kw_only=True):

@@ -1,7 +1,9 @@
 """Prepares JSON for decoding: unknown content becomes a stand-in, and a whole number written as 1.0 an integer.
 
-A flag that is null counts as left out, because some servers write all members. A tool's result may have structured
-content alone: its other content is then the same as text.
+A flag that is null counts as left out, because some servers write all members. So does a null among the values of a
+form or a prompt, because clients write one for each field that was left empty. A text in the place of a list of texts
+is a list of one, as a draft had it of icons. A tool's result may have structured content alone: its other content is
+then the same as text.
 The search follows a plan that is made once per type, because a peer decides how often it runs. ``envelope.decode``
 decodes the result and puts the unknown content back.
 """
@@ -31,14 +33,18 @@ _STAND_IN: Mapping[str, str] = {"type": "text", "text": ""}
 class _Plan(Struct, frozen=True, kw_only=True):
     """What to look for at one place of a document."""
 
-    tags: frozenset[str]
+    tags: frozenset[str] = frozenset()
     """Known types of content; empty where no content may stand."""
-    whole: bool
+    whole: bool = False
     """Whether only an integer may stand here."""
-    items: _Plan | None
+    has_texts: bool = False
+    """Whether only a list of texts may stand here."""
+    has_values: bool = False
+    """Whether names have plain values here, of which none is null."""
+    items: _Plan | None = None
     """The plan for the items of a list."""
-    tag_field: str | None
-    fields: Mapping[str | None, tuple[tuple[str, str, _Plan], ...]]
+    tag_field: str | None = None
+    fields: Mapping[str | None, tuple[tuple[str, str, _Plan], ...]] = {}
     """By tag (``None`` if there is only one type): member, attribute and plan of what to look into."""
 
 
@@ -75,6 +81,8 @@ def _mend_data(plan: _Plan, data: Any, path: Path, found: Found) -> Any:
             return [_mend_data(plan.items, item, (*path, at), found) for at, item in enumerate(cast("list[Any]", data))]
     elif plan.whole and isinstance(data, float) and data.is_integer():
         return int(data)
+    elif plan.has_texts and isinstance(data, str):
+        return [data]
     return cast("Any", data)
 
 
@@ -83,6 +91,8 @@ def _mend_object(plan: _Plan, data: dict[str, Any], path: Path, found: Found) ->
     if plan.tags and isinstance(tag, str) and tag not in plan.tags and len(found) < MAX_UNKNOWN:
         found.append((path, UnknownContent(tag, {name: value for name, value in data.items() if name != "type"})))
         return _STAND_IN
+    if plan.has_values:
+        return {name: value for name, value in data.items() if value is not None}
     choice = data.get(plan.tag_field) if plan.tag_field else None
     if choice is None or isinstance(choice, str):
         for member, attribute, inner in plan.fields.get(choice, ()):
@@ -93,7 +103,7 @@ def _mend_object(plan: _Plan, data: dict[str, Any], path: Path, found: Found) ->
     return data
 
 
-_FLAG = _Plan(tags=frozenset(), whole=False, items=None, tag_field=None, fields={})
+_FLAG = _Plan()
 """The plan for a flag or a choice that may be left out."""
 
 
@@ -104,19 +114,27 @@ def _plan_of(kind: type) -> _Plan | None:
 
 def _make_plan(node: inspect.Type) -> _Plan | None:
     """Make the plan for a type, or ``None`` if there is nothing to look for."""
-    members = node.types if isinstance(node, inspect.UnionType) else (node,)
+    members = _list_members(node)
     structs = [member for member in members if isinstance(member, inspect.StructType)]
     tagged = len(structs) > 1
-    fields = {each.tag if tagged else None: plans for each in structs if (plans := _plans_of_fields(each))}
-    lists = [member for member in members if isinstance(member, inspect.ListType)]
-    items = _make_plan(lists[0].item_type) if lists else None
+    found = {each.tag if tagged else None: plans for each in structs if (plans := _plans_of_fields(each))}
+    fields, tag_field = cast("Any", found), structs[0].tag_field if tagged else None
+    lists = [member.item_type for member in members if isinstance(member, inspect.ListType)]
+    items = _make_plan(lists[0]) if lists else None
     tags = frozenset(str(each.tag) for each in structs if issubclass(each.cls, Block))
     kinds = {type(member) for member in members}
     whole = inspect.IntType in kinds and inspect.FloatType not in kinds
-    if not (tags or whole or items or fields):
-        return None
-    tag_field = structs[0].tag_field if tagged else None
-    return _Plan(tags=tags, whole=whole, items=items, tag_field=tag_field, fields=cast("Any", fields))
+    texts = inspect.StrType not in kinds and any(isinstance(item, inspect.StrType) for item in lists)
+    named = [_list_members(member.value_type) for member in members if isinstance(member, inspect.DictType)]
+    values = any(inspect.StrType() in kinds and inspect.NoneType() not in kinds for kinds in named)
+    plan = _Plan(
+        tags=tags, whole=whole, has_texts=texts, has_values=values, items=items, tag_field=tag_field, fields=fields
+    )
+    return None if plan == _FLAG else plan
+
+
+def _list_members(node: inspect.Type) -> tuple[inspect.Type, ...]:
+    return node.types if isinstance(node, inspect.UnionType) else (node,)
 
 
 def _plans_of_fields(struct: inspect.StructType) -> tuple[tuple[str, str, _Plan], ...]:

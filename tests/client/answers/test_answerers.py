@@ -130,6 +130,19 @@ async def test_the_values_of_a_refused_form_stay_here(action: Literal["decline",
     assert await Answers(None, close, None).answer(FORM, ORIGIN) == ElicitResult(action=action)
 
 
+@pytest.mark.parametrize(
+    "given", [{"name": "Ada", "age": None}, ElicitResult(action="accept", content={"name": "Ada", "age": None})]
+)
+async def test_a_field_that_was_left_empty_is_left_out(given: Any) -> None:
+    """Null is no value of a form, and servers refuse the whole answer for it."""
+
+    async def fill(params: ElicitRequestParams, origin: Origin) -> Any:
+        return given
+
+    filled = ElicitResult(action="accept", content={"name": "Ada"})
+    assert await Answers(None, fill, None).answer(FORM, ORIGIN) == filled
+
+
 @pytest.mark.parametrize("timeout", [None, 60.0])
 async def test_an_answerer_that_was_cancelled_does_not_cancel_the_caller(timeout: float | None) -> None:
     """The caller gets an error that it can handle, because nobody has cancelled its task."""

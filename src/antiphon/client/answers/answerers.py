@@ -21,13 +21,18 @@ from antiphon.client.rounds.loop import PendingRound
 from antiphon.errors import ConfigError, InternalError, InvalidParams, LocalProtocolError, MethodNotFound, Rejected
 from antiphon.machine.asyncio_tasks import is_withdrawn
 from antiphon.wire import common
-from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue, drop_refused
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.lossless import Received, relay_object
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.roots import ListRootsResult, Root
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, check_conversation, check_counts
+from antiphon.wire.sampling import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    check_conversation,
+    check_counts,
+    text_answer,
+)
 
 Sampler = Callable[[CreateMessageRequestParams, Origin], Awaitable[str | CreateMessageResult]]
 """Answers a sampling request; a string is a text answer. Raises ``Rejected`` to refuse."""
@@ -403,9 +408,7 @@ def _make_message(answer: object) -> CreateMessageResult:
     if isinstance(answer, CreateMessageResult):
         return answer
     if isinstance(answer, str):
-        return CreateMessageResult(
-            role="assistant", content=TextContent(text=answer), model="unnamed", stop_reason="endTurn"
-        )
+        return text_answer(answer)
     try:
         return convert(answer, CreateMessageResult)
     except ValidationError:
@@ -415,12 +418,12 @@ def _make_message(answer: object) -> CreateMessageResult:
 
 
 def _make_elicit_result(answer: object) -> ElicitResult:
+    if isinstance(answer, Mapping):
+        answer = ElicitResult(action="accept", content=dict(cast("Mapping[str, ElicitValue]", answer)))
     if isinstance(answer, ElicitResult):
         return drop_refused(answer)
     if answer is None:
         return ElicitResult(action="decline")
-    if isinstance(answer, Mapping):
-        return ElicitResult(action="accept", content=dict(cast("Mapping[str, ElicitValue]", answer)))
     raise LocalProtocolError(
         f"an elicitation is answered with a mapping, None or an ElicitResult, not with {type(answer).__name__}"
     )
