@@ -91,6 +91,22 @@ async def test_an_empty_result_reaches_a_host_as_an_empty_list(revision: str):
     assert [body["content"] for body in sent] == [[]]
 
 
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_schema_that_strict_hosts_refuse_reaches_none(revision: str):
+    """Hosts exist that refuse the whole list, with the tools of all other servers, for one schema without a type."""
+    odd = {"name": "x", "inputSchema": {"anyOf": [{}], "required": None}, "from_vendor": 1}
+    server = RawServer(tools_list=lambda _: {"tools": [odd], **MODERN}, tools_call=lambda _: {"content": [], **MODERN})
+    recorder = Recorder()
+    front = Gateway({"raw": server}, host(), names="none").server
+    async with Client(front, revision=revision, wrap=recorder) as client:
+        [tool] = [tool async for tool in client.tools()]
+        assert tool.input_schema == {"anyOf": [{}], "type": "object"}
+        assert (await client.call_tool("x")).is_error is False
+    received = [one.body for one in recorder.messages if one.direction == "received"]
+    [listed] = [body["tools"] for body in received if "tools" in (body or {})]
+    assert (listed[0]["from_vendor"], listed[0]["inputSchema"]) == (1, tool.input_schema)
+
+
 async def test_only_what_has_changed_is_fetched():
     """The rest stays as it was."""
     server = Server("one")

@@ -7,7 +7,7 @@ import pytest
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.content import ImageContent, TextContent
 from antiphon.wire.envelope import decode_wire, encode_value
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, walk_schemas
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, fit_schemas, walk_schemas
 
 
 def test_arguments_stay_undecoded():
@@ -34,6 +34,30 @@ def test_schemas_are_kept_as_they_are():
     """JSON Schema is data: unknown keywords, booleans and all."""
     schema = {"type": "object", "properties": {"a": True}, "$defs": {"b": False}, "x": None}
     assert decode_wire(encode_value(Tool(name="t", input_schema=schema)), Tool).input_schema == schema
+
+
+@pytest.mark.parametrize(
+    ("given", "fitted"),
+    [
+        ({}, {"type": "object"}),
+        ({"type": "string", "title": "x"}, {"type": "object", "title": "x"}),
+        ({"type": ["object"]}, {"type": "object"}),
+        ({"anyOf": [{"type": "object"}]}, {"anyOf": [{"type": "object"}], "type": "object"}),
+        ({"type": "object", "properties": None, "required": None}, {"type": "object"}),
+        ({"type": "object", "properties": [], "required": "a", "$defs": None}, {"type": "object"}),
+    ],
+)
+def test_an_input_schema_that_strict_readers_refuse_is_fitted(given, fitted):
+    """Arguments are an object in any case, so that the schema means the same."""
+    tool = Tool(name="t", input_schema=given, output_schema={"properties": None})
+    assert fit_schemas(tool) == Tool(name="t", input_schema=fitted, output_schema={})
+
+
+def test_a_schema_that_every_reader_takes_is_kept():
+    """Also one of a result that is no object."""
+    schema = {"type": "object", "properties": {"a": True}, "required": ["a"], "x": None}
+    tool = Tool(name="t", input_schema=schema, output_schema={"type": ["array", "null"]})
+    assert fit_schemas(tool) is tool
 
 
 def test_the_text_of_a_result():

@@ -41,12 +41,12 @@ from antiphon.machine.call_time import hold_variable
 from antiphon.machine.files import open_file, replace_file
 from antiphon.wire.common import PaginatedParams, PaginatedResult
 from antiphon.wire.envelope import decode_wire, encode_value
-from antiphon.wire.lossless import Received, remove_nulls
+from antiphon.wire.lossless import Received, merge_change, remove_nulls
 from antiphon.wire.origin import OriginCall, identify_target
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.skills import Skill, find_skill_root
-from antiphon.wire.tools import CallToolRequestParams, Tool
+from antiphon.wire.tools import CallToolRequestParams, Tool, fit_schemas
 
 log = logging.getLogger("antiphon.gateway")
 
@@ -258,7 +258,10 @@ async def _fetch_definitions(client: Client, name: str) -> tuple[tuple[Any, ...]
 
     member = "resource_templates" if name == "templates" else name
     async for item in iterate_pages(page, lambda listed: getattr(listed, member)):
-        taken[place_of(item)] = item
+        place = place_of(item)
+        taken[place] = fit_schemas(item) if isinstance(item, Tool) else item
+        if taken[place] is not item and place in originals:
+            originals[place] = Raw(merge_change(originals[place], item, taken[place]))
         if len(taken) == MAX_ITEMS:
             break
     return tuple(taken.values()), {place: raw for place, raw in originals.items() if place in taken}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, cast
 
 from msgspec import Raw, field
+from msgspec.structs import replace
 
 from antiphon.wire.common import ABSENT, Icon, Meta, PaginatedResult, RequestMeta, Result, RoundParams, Wire
 from antiphon.wire.content import ContentBlock, TextContent, text_of
@@ -97,6 +98,24 @@ _KINDS = {
 }
 SUBSCHEMAS: Mapping[str, str] = {keyword: kind for kind, said in _KINDS.items() for keyword in said.split()}
 """The keywords of JSON Schema whose values are schemas: one, a list of them, or several by name."""
+
+
+_CHECKED: Mapping[str, type] = {"properties": dict, "required": list, "$defs": dict, "definitions": dict}
+"""What the values of keywords must be that strict readers look at."""
+
+
+def fit_schemas(tool: Tool) -> Tool:
+    """Return a tool with schemas that strict readers take: many refuse a whole list because of one tool in it.
+
+    An input schema says that arguments are an object, as they always are; keywords with unfit values are left out.
+    """
+    given = {"input_schema": {**tool.input_schema, "type": "object"}, "output_schema": tool.output_schema}
+    fitted = {
+        name: {word: value for word, value in schema.items() if isinstance(value, _CHECKED.get(word, object))}
+        for name, schema in given.items()
+        if schema is not None
+    }
+    return tool if all(getattr(tool, name) == schema for name, schema in fitted.items()) else replace(tool, **fitted)
 
 
 def read_properties(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from antiphon.errors import CallTimeout, ConfigError, Rejected
-from antiphon.host.agent_run.offered_tools import OfferedTool, call_tool, describe_failure, fit_for_model, refusal_of
+from antiphon.host.agent_run.offered_tools import (
+    OfferedTool,
+    call_tool,
+    describe_failure,
+    fit_for_model,
+    offer_tools,
+    refusal_of,
+)
 from antiphon.types import AudioContent, CallToolResult, EmbeddedResource, ImageContent, ResourceContents, TextContent
 from antiphon.wire.content import UnknownContent
 from antiphon.wire.origin import ChangedCall, Origin
@@ -52,7 +59,7 @@ class PlainSource:
 
     async def tools(self) -> AsyncIterator[Tool]:
         """List the tool."""
-        yield Tool(name="say", input_schema={})
+        yield Tool(name="say", input_schema={"oneOf": [{}], "required": None})
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Return the arguments."""
@@ -122,3 +129,9 @@ def test_structured_content_is_bounded_as_blocks_are(content):
         assert "left out: structured content" in last.text if content else last.text.startswith('{"x":')
     small = CallToolResult(content=content, structured_content={"x": 1})
     assert fit_for_model(small, 500).structured_content == {"x": 1}
+
+
+async def test_a_model_is_offered_a_schema_that_its_vendor_takes():
+    """Vendors refuse the whole request for one tool whose parameters are no object."""
+    offered = await offer_tools([PlainSource()])
+    assert offered["say"].tool.input_schema == {"oneOf": [{}], "type": "object"}

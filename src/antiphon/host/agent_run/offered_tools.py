@@ -21,7 +21,7 @@ from antiphon.wire.apps import is_for_model
 from antiphon.wire.envelope import encode_value, too_deep
 from antiphon.wire.origin import MEMORY, ChangedCall, Origin, identify_target
 from antiphon.wire.outcome_filter import pass_outcome
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, fail_tool
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, fail_tool, fit_schemas
 
 MAX_RESULT = 100_000
 """Most characters of one result that a model gets: about 25,000 tokens, an eighth of what large models take."""
@@ -98,7 +98,7 @@ def as_sources(tools: ToolSource | Sequence[ToolSource]) -> Sequence[ToolSource]
 
 async def offer_tools(sources: Sequence[ToolSource]) -> dict[str, OfferedTool]:
     """List the tools for a model by their names for it. Of two tools with one name, the first keeps it."""
-    found = [(source, tool) for source in sources async for tool in source.tools() if is_for_model(tool)]
+    found = [(source, fit_schemas(tool)) for source in sources async for tool in source.tools() if is_for_model(tool)]
     names = plain_names([tool.name for _, tool in found])
     return {
         name: OfferedTool(name=name, tool=tool, source=source)

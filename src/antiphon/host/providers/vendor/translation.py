@@ -30,7 +30,7 @@ from antiphon.wire.content import (
 )
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
-from antiphon.wire.tools import Tool
+from antiphon.wire.tools import Tool, fit_schemas
 
 _LONGEST_ID = 40
 """Most characters of the id of a use of a tool: OpenAI's limit."""
@@ -96,10 +96,8 @@ def _make_settings(params: CreateMessageRequestParams, model: Model) -> ModelSet
 
 def _convert_tool(tool: Tool, name: str) -> ToolDefinition:
     # Not strict: some vendors rewrite strict schemas, and the server's tool was written for its own schema.
-    schema = {"type": "object", **tool.input_schema}
-    return ToolDefinition(
-        name=name, description=tool.description or tool.title, parameters_json_schema=schema, strict=False
-    )
+    described, schema = tool.description or tool.title, fit_schemas(tool).input_schema
+    return ToolDefinition(name=name, description=described, parameters_json_schema=schema, strict=False)
 
 
 def _convert_messages(
