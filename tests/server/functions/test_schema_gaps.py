@@ -6,13 +6,16 @@ import datetime as dt
 import decimal
 import enum
 import uuid
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
+import attrs
 import jsonschema_rs
 import msgspec
 import pytest
 from msgspec import Meta
 
+from antiphon.errors import ConfigError
 from antiphon.server.functions.schema_gaps import fill_gaps, remove_unfit_defaults
 
 
@@ -86,7 +89,7 @@ def test_keys_that_may_be_any_text_have_none(keys):
 @pytest.mark.parametrize("keys", [tuple[int, int], frozenset[int], bool, Pair])
 def test_keys_that_cannot_be_text_are_refused(keys):
     """No call could send such an object."""
-    with pytest.raises(TypeError, match=r"keys of a JSON object are text.*list\[tuple"):
+    with pytest.raises(ConfigError, match=r"keys of a JSON object are text.*list\[tuple"):
         written(list[dict[keys, int]])
 
 
@@ -153,3 +156,43 @@ def test_a_member_called_default_stays():
     whole = {"properties": {"default": {"type": "integer"}, "not": {}}}
     remove_unfit_defaults(whole)
     assert "default" in whole["properties"]
+
+
+@dataclass
+class Area:
+    width: int
+    height: list[Level] = field(default_factory=list)
+
+
+@dataclass
+class Level:
+    number: int
+    is_open: bool = field(init=False, default=False)
+
+
+@attrs.define
+class Sealed:
+    number: int
+    seal: int = attrs.field(init=False, default=0)
+
+
+@attrs.define
+class Hidden:
+    _number: int
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"), [(Level, "Level.is_open"), (Area, "Level.is_open"), (Sealed, "Sealed.seal")]
+)
+def test_a_field_that_its_class_alone_sets_is_no_argument(kind, named):
+    """A client could set it, or would have to."""
+    with pytest.raises(ConfigError, match=f"{named}, which has init=False"):
+        written(list[kind])
+    assert named.partition(".")[2] in written(list[kind], results=True)
+
+
+def test_a_field_that_is_never_written_is_in_no_result():
+    """Msgspec leaves private attributes of attrs classes out, so that the result would lack them."""
+    assert "_number" in written(Hidden)
+    with pytest.raises(ConfigError, match=r"Hidden\._number"):
+        written(Hidden, results=True)

@@ -13,6 +13,7 @@ from typing import Any, cast, get_args
 
 from msgspec import inspect as types
 
+from antiphon.errors import ConfigError
 from antiphon.json_schema.effort import walk_objects
 
 _Schema = dict[str, Any]
@@ -43,7 +44,7 @@ _KEYS: Mapping[type, _Schema] = {
 def fill_gaps(
     schemas: Sequence[_Schema], definitions: Mapping[str, _Schema], annotations: Sequence[Any], *, results: bool = False
 ) -> None:
-    """Complete the schemas of these types. Raises ``TypeError`` for an object whose keys cannot be text.
+    """Complete the schemas of these types. Raises ``ConfigError`` for one without a JSON form.
 
     ``results``: they are of values to be written, which have no format that one of them may break.
     """
@@ -65,10 +66,22 @@ def fill_gaps(
         elif isinstance(kind, types.DictType):
             names = _as_key(kind.key_type)
             if names is None:
-                raise TypeError(NO_KEY)
+                raise ConfigError(NO_KEY)
             if names and not (results and names.get("format") in LOOSE_FORMATS):
                 schema["propertyNames"] = names
+        elif isinstance(kind, types.DataclassType):
+            _check_fields(kind.cls, results=results)
         pending += _list_parts(schema, kind)
+
+
+def _check_fields(kind: Any, *, results: bool) -> None:
+    """Refuse fields that only their class may set, and those of attrs classes that msgspec does not write."""
+    attributes = getattr(kind, "__attrs_attrs__", ())
+    for field in attributes or kind.__dataclass_fields__.values():
+        if attributes and results and field.name.startswith("_"):
+            raise ConfigError(f"no result has {kind.__name__}.{field.name}, because its name begins with _; rename it")
+        if not results and not field.init:
+            raise ConfigError(f"a client could set {kind.__name__}.{field.name}, which has init=False; leave it out")
 
 
 def remove_unfit_defaults(schema: _Schema) -> None:

@@ -24,7 +24,7 @@ from msgspec import Raw
 from antiphon.errors import ConfigError
 from antiphon.json_schema.effort import walk_objects
 from antiphon.json_schema.validator import MismatchError, describe_mismatch, prefix_place
-from antiphon.server.functions.schema_gaps import NO_KEY, fill_gaps, remove_unfit_defaults, walk_types
+from antiphon.server.functions.schema_gaps import fill_gaps, remove_unfit_defaults, walk_types
 from antiphon.server.functions.signature import REQUIRED, Parameter, read_docstring
 from antiphon.wire.envelope import without_halves
 
@@ -105,14 +105,13 @@ def is_pydantic(annotation: Any) -> bool:
     return any(
         any(hasattr(part, mark) for mark in marks)
         or type(part).__module__.partition(".")[0] in _PACKAGES
-        or (type(part).__name__ == "TypeAliasType" and _is_unknown_alias(part))
+        # msgspec cannot read an alias that is made without the ``type`` statement, or is a part of itself.
+        or (
+            type(part).__name__ == "TypeAliasType"
+            and (type(part).__module__ != "typing" or any(each is part for each in walk_types([part.__value__])))
+        )
         for part in walk_types([annotation])
     )
-
-
-def _is_unknown_alias(alias: Any) -> bool:
-    """Return whether msgspec cannot read an alias: it is made without the ``type`` statement, or a part of itself."""
-    return type(alias).__module__ != "typing" or any(part is alias for part in walk_types([alias.__value__]))
 
 
 def read_field(parameter: Parameter) -> Parameter:
@@ -407,10 +406,10 @@ def _describe_reason(error: Exception) -> str:
     """Return msgspec's reason for refusing a type, without its advice, which does not apply here."""
     if isinstance(error, NameError):
         return f"its type names something unknown: {error}; define it at the top of the module"
+    if isinstance(error, ConfigError):
+        return str(error)
     lines = [line for line in str(error).splitlines() if line]
     said = lines[-1] if lines else type(error).__name__
-    if said == NO_KEY:
-        return said
     if said.startswith("Type unions may not contain more than one"):
         return f"{said}; tell structs apart by a tag (msgspec.Struct, tag=True), or use types of pydantic's"
     return f"{said}; use a type that has a JSON form"
