@@ -37,6 +37,12 @@ def test_what_is_no_such_document_or_too_large_is_refused(data):
         read_document(data, ResourceMetadata, "there")
 
 
+def test_a_byte_order_mark_is_passed_over():
+    """Some web servers put one in front of files (RFC 8259, section 8.1)."""
+    data = b'\xef\xbb\xbf{"resource": "https://a.example/mcp"}'
+    assert read_document(data, ResourceMetadata, "it").resource == "https://a.example/mcp"
+
+
 @pytest.mark.parametrize(
     ("issuer", "places"),
     [

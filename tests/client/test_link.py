@@ -25,6 +25,7 @@ QUIET = """
 import sys
 from pathlib import Path
 
+print('Loading... {"jsonrpc": "2.0"}', flush=True)
 print("I am busy", file=sys.stderr, flush=True)
 Path(sys.argv[1]).touch()
 sys.stdin.read()
@@ -71,14 +72,14 @@ async def test_a_server_in_memory_that_fails_is_not_started_again() -> None:
 
 
 async def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
-    """The error says how long it had, and what it said on stderr."""
+    """The error says how long it had, what it wrote on stdout besides messages, and what it said on stderr."""
     said = tmp_path / "said"
     client = Client([sys.executable, "-c", QUIET, str(said)], timeout=80, revision="2025-11-25")
     connecting = asyncio.create_task(client.connect())
     await until(lambda: said.exists() or connecting.done())
     await moment()
     let_deadlines_pass(80)
-    with pytest.raises(CallTimeout, match=r"within 80 s(.|\n)*I am busy"):
+    with pytest.raises(CallTimeout, match=r"within 80 s; on stdout(.|\n)*'Loading(.|\n)*I am busy"):
         await connecting
 
 

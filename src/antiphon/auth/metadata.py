@@ -7,6 +7,7 @@ Where an authorization server has its document, and the types and parsing of all
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Protocol, Self, TypeVar, cast
@@ -69,7 +70,7 @@ D = TypeVar("D", ResourceMetadata, ServerMetadata)
 def read_document(data: bytes, kind: type[D], where: str) -> D:
     """Decode a metadata document; raise ``RemoteProtocolError``, which names ``where`` it was, if that fails."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteProtocolError(f"{where} is not the OAuth metadata of a server: {error}") from None
 

@@ -406,8 +406,11 @@ class ServerLink:
             await asyncio.wait([opened.serving])
 
     def _too_late(self) -> CallTimeout:
-        said = self._opened.channel.closed_error().stderr if self._opened is not None else ""
+        channel = self._opened.channel if self._opened is not None else None
+        said = channel.closed_error().stderr if channel is not None else ""
         text = f"The server did not open a session within {self._settings.timeout:g} s"
+        if noise := getattr(channel, "noise_tail", None):
+            text += f"; on stdout, where only messages belong, it wrote {noise[-1]!r}"
         if "http://" in said:
             text += "; its output names an address: if it serves HTTP, that is the target"
         return CallTimeout(f"{text}\n--- stderr of the server ---\n{said}" if said else text)

@@ -59,6 +59,7 @@ def test_a_resource_is_listed_with_what_is_known():
     [
         ("a", "text/plain", "a", None),
         (b"\0", "application/octet-stream", None, base64.b64encode(b"\0").decode()),
+        (memoryview(b"\0"), "application/octet-stream", None, base64.b64encode(b"\0").decode()),
         ({"a": 1}, "application/json", '{"a":1}', None),
         (Item("a", 1), "application/json", '{"name":"a","page":1}', None),
         (["a", "b"], "application/json", '["a","b"]', None),

@@ -79,8 +79,8 @@ class _Readable(ServedFeature):
             return value
         if isinstance(value, str):
             return ResourceContents.of(uri, value, self._mime_type or TEXT)
-        if isinstance(value, bytes | bytearray):
-            return ResourceContents.of(uri, bytes(value), self._mime_type or BINARY)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return ResourceContents.of(uri, bytes(cast("bytes", value)), self._mime_type or BINARY)
         if value is None:
             raise ResultInvalid(f"{self._place} returned nothing; raise ResourceNotFound for what does not exist")
         try:
@@ -293,7 +293,7 @@ def _mime_type(returns: Any) -> str | None:
     kinds = {member for member in members_of(returns) if isinstance(member, type)}
     if kinds == {str}:
         return TEXT
-    if kinds & {bytes, bytearray} and str not in kinds:
+    if kinds & {bytes, bytearray, memoryview} and str not in kinds:
         return BINARY
     return JSON if kinds == {dict} else None
 

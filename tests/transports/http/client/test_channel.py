@@ -47,6 +47,21 @@ async def test_without_a_session_nothing_is_deleted():
     assert [seen.method for seen in site.seen] == ["POST"]
 
 
+async def test_an_empty_session_id_is_none():
+    """Some servers without sessions, and proxies, write the header in any case."""
+
+    async def answers(request, seen):
+        return result(0, {}, **{"Mcp-Session-Id": ""})
+
+    async with serving(answers) as site:
+        channel = await HttpClientChannel.open(Dial(url=site.url))
+        for method in ("initialize", "tools/list"):
+            channel.send(ask(0, method))
+            assert "error" not in (await receive(channel))[0]
+        await channel.close()
+    assert all("Mcp-Session-Id" not in seen.headers for seen in site.seen)
+
+
 async def test_a_session_id_that_is_none_is_refused():
     """Visible ASCII, says the specification; and it has a bound."""
 

@@ -10,6 +10,12 @@ from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_refu
 from tests.transports.http.server.driver import Response, scope_of
 
 
+def test_whitespace_around_a_value_is_no_part_of_it():
+    """RFC 9110, section 5.5. HTTP servers leave it in what they hand over."""
+    http = Http({**scope_of("POST", {}), "headers": [(b"mcp-session-id", b"s1 \t"), (b"x", b"a b")]}, None, None)
+    assert http.headers == {b"mcp-session-id": b"s1", b"x": b"a b"}
+
+
 def test_headers_are_found_in_any_case():
     """As HTTP has it."""
     headers = RequestHeaders({b"x-request-id": b"caf\xe9"})

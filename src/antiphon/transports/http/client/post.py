@@ -139,10 +139,10 @@ class ClientLine:
             HttpFailure: the session id is malformed.
         """
         id = response.headers.get(SESSION)
-        if id is None:
+        if not id:
             return
         if not _SESSION_ID.fullmatch(id):
-            raise HttpFailure(UNUSABLE, f"{self.web.where} assigned a session id that is no visible ASCII")
+            raise HttpFailure(UNUSABLE, f"{self.web.where} assigned a session id that is too long or no visible ASCII")
         self.session_id = id
         self._agreed[SESSION] = id
 

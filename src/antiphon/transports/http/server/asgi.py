@@ -52,7 +52,8 @@ class Http:
         for name, value in scope["headers"]:
             if name in self.headers:
                 self.earlier.append((name, self.headers[name]))
-            self.headers[name] = value
+            # RFC 9110, section 5.5: whitespace behind a value is no part of it. uvicorn leaves it there.
+            self.headers[name] = value.rstrip(b" \t")
         self.extra: tuple[HeaderPair, ...] = ()
         """Headers of the response, besides those that it is sent with."""
         self.principal: str | None = None
