@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any, Literal
 
@@ -244,24 +245,18 @@ def _show_sampling(shown: Shown, item: review.ReviewItem) -> Shown:
 
 
 def _show_form(shown: Shown, item: review.ElicitItem) -> Shown:
-    url = item.params.url
+    url, fields = item.params.url, ()
+    # The host refuses a bad form before asking anybody; if one was stored nevertheless, its raw data are shown.
+    with suppress(InvalidParams):
+        fields = tuple(fields_of(item.params))
     return msgspec.structs.replace(
         shown,
         message=item.params.message,
         url=url,
         host="" if url is None else host_of(url),
         opens=url is not None and _is_plain(url),
-        fields=_list_fields(item),
+        fields=fields,
     )
-
-
-def _list_fields(item: review.ElicitItem) -> tuple[Field, ...]:
-    try:
-        return tuple(fields_of(item.params))
-    except InvalidParams:
-        # The host refuses such a form before asking anybody; if one was stored nevertheless, its raw data are
-        # shown.
-        return ()
 
 
 def _is_plain(url: str) -> bool:

@@ -155,32 +155,22 @@ class PostgresCluster(base.ClusterMember):
     # --- messages -----------------------------------------------------------------------------------------------
 
     async def send(self, replica: str, topic: str, data: bytes) -> None:
-        base.check_size(data)
-        await self._do(
-            "execute",
-            "WITH sent AS (INSERT INTO ~messages (receiver, sender, topic, data, until) "
-            "VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5)) RETURNING receiver) "
-            "SELECT pg_notify('~' || receiver, '') FROM sent",
-            replica,
-            self.replica,
-            topic,
-            data,
-            base.WAITING,
-        )
+        await self._store_message(replica, topic, data)
 
     async def publish(self, topic: str, data: bytes) -> None:
+        await self._store_message(None, topic, data)
+
+    async def _store_message(self, replica: str | None, topic: str, data: bytes) -> None:
+        """Store a message for a replica, or for all others; also for those that may only have been cut off lately."""
         base.check_size(data)
-        # Also to those that gave no sign of life lately: they may only have been cut off.
         await self._do(
             "execute",
             "WITH sent AS (INSERT INTO ~messages (receiver, sender, topic, data, until) "
-            "SELECT replica, $1, $2, $3, clock_timestamp() + make_interval(secs => $4) FROM ~replicas "
-            "WHERE until > clock_timestamp() - make_interval(secs => $4) AND replica <> $1 RETURNING receiver) "
-            "SELECT pg_notify('~' || receiver, '') FROM sent",
-            self.replica,
-            topic,
-            data,
-            base.WAITING,
+            "SELECT receiver, $1, $2, $3, clock_timestamp() + make_interval(secs => $4) FROM ("
+            "SELECT $5::text WHERE $5::text IS NOT NULL UNION ALL SELECT replica FROM ~replicas WHERE $5::text IS NULL "
+            "AND until > clock_timestamp() - make_interval(secs => $4) AND replica <> $1"
+            ") AS known (receiver) RETURNING receiver) SELECT pg_notify('~' || receiver, '') FROM sent",
+            *(self.replica, topic, data, base.WAITING, replica),
         )
 
     async def _read_on(self) -> None:
