@@ -12,7 +12,7 @@ import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import Struct
 
@@ -150,7 +150,7 @@ class StorePatience:
         bound = min(bound, left)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        task = cast("asyncio.Task[Any]", asyncio.current_task(loop))
+        task: Any = asyncio.current_task(loop)
         cancelled_before = task.cancelling()
         wait = _Wait(answer, bound, began + left, began + bound)
         self._waits.add(wait)
