@@ -87,7 +87,9 @@ async def main(asks: list[dict]) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, tasks[0].cancel)
     for task in tasks:
         [result] = await asyncio.gather(task, return_exceptions=True)
-        print("RESULT", result if isinstance(result, str) else type(result).__name__)
+        said = result if isinstance(result, str) else type(result).__name__
+        # In one piece: what is typed meanwhile would stand in it.
+        sys.stdout.write(f"RESULT {said}\n")
     print("THREADS", [thread.name for thread in threading.enumerate() if not thread.daemon])
 
 
