@@ -188,7 +188,8 @@ async def test_what_is_no_database_keeps_its_rights(tmp_path: Path):
 async def test_a_folder_is_no_store_and_can_still_be_entered(tmp_path: Path):
     """The message names it, and what to write instead."""
     folder = tmp_path / "state"
-    folder.mkdir(mode=0o755)
+    folder.mkdir()
+    folder.chmod(0o755)
     runner = SqliteRunner(folder)
     with pytest.raises(ConfigError, match=r"state: is a folder; name a file in it, as in .*state/host\.db$"):
         await runner.run(numbers)

@@ -194,7 +194,7 @@ class Site:
         """Tell whether a decision came before anybody can have read the request."""
         shown = _let_in(request).read_stamp(subject, stamp)
         # A clock that was set back since then must not keep everybody from deciding.
-        return shown is None or 0 <= self.clock() - shown < ARMING
+        return shown is None or abs(self.clock() - shown) < ARMING
 
     def html(self, request: Request, template: str, *, status: int = 200, **context: object) -> Response:
         """Render a template."""
