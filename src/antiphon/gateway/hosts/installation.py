@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from antiphon.client.connection.server_files import ServerEntry, is_switched_off, read_servers, variables_in
 from antiphon.errors import ConfigError
@@ -123,9 +123,6 @@ def translate_entry(host: str, entry: object) -> tuple[dict[str, Any], dict[str,
         # They also write a variable without braces, and leave the text as it is where it is not set.
         moved = json.loads(_BARE_VARIABLE.sub(r"${\1:-$\1}", json.dumps(moved)))
     return moved, kept
-
-
-Shape = Literal["plain", "typed", "codex", "copilot", "goose", "opencode"]
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -410,27 +407,14 @@ class HostFile(Struct, frozen=True, kw_only=True):
     title: str
     section: str
     places: Mapping[str, str]
-    shape: Shape = "plain"
+    form: Mapping[str, Any] = field(default_factory=lambda: {"command": "$command", "args": "$args"})
     has_projects: bool = False
 
     def entry(self, command: str, args: Sequence[str], variables: Sequence[str] = ()) -> dict[str, Any]:
         """Write the entry of a program as this host reads it; ``variables`` are names, for a host that wants them."""
-        match self.shape:
-            case "plain":
-                return {"command": command, "args": list(args)}
-            case "typed":
-                return {"type": "stdio", "command": command, "args": list(args)}
-            case "codex":
-                # It ends a call after 60 seconds otherwise. Half an hour is enough for two questions of ten minutes and
-                # an answer, so that its user learns where a question waited that nobody saw.
-                return {"command": command, "args": list(args), "env_vars": list(variables), "tool_timeout_sec": 1800}
-            case "copilot":
-                return {"type": "local", "command": command, "args": list(args), "tools": ["*"]}
-            case "goose":
-                said = {"name": "antiphon", "type": "stdio", "cmd": command, "args": list(args)}
-                return {**said, "enabled": True, "timeout": 300}
-            case "opencode":
-                return {"type": "local", "command": [command, *args], "enabled": True}
+        given: dict[str, Any] = {"$command": command, "$args": [*args], "$line": [command, *args]}
+        given["$variables"] = [*variables]
+        return {name: given.get(said, said) if isinstance(said, str) else said for name, said in self.form.items()}
 
 
 KNOWN: Mapping[str, HostFile] = msgspec.toml.decode(
