@@ -44,12 +44,7 @@ class _ChatStream:
 
     def __init__(self, asked: DialectRequest) -> None:
         self._asked = asked
-        self._head = {
-            "id": f"chatcmpl-{token_hex(12)}",
-            "object": "chat.completion.chunk",
-            "created": int(time.time()),
-            "model": asked.model,
-        }
+        self._head = _make_head("chat.completion.chunk", asked.model)
 
     def begin(self) -> bytes:
         return b"".join(self._chunk(at, {"role": "assistant", "content": ""}) for at in range(max(1, self._asked.n)))
@@ -118,16 +113,13 @@ class Chat:
             }
             for at, each in enumerate(answers)
         ]
-        return msgspec.json.encode(
-            {
-                "id": f"chatcmpl-{token_hex(12)}",
-                "object": "chat.completion",
-                "created": int(time.time()),
-                "model": answers[0].model,
-                "choices": choices,
-                "usage": _sum_up_usage(answers),
-            }
-        )
+        head = _make_head("chat.completion", answers[0].model)
+        return msgspec.json.encode({**head, "choices": choices, "usage": _sum_up_usage(answers)})
+
+
+def _make_head(kind: str, model: str) -> dict[str, Any]:
+    """Make the members with which a whole response begins, and each piece of a stream."""
+    return {"id": f"chatcmpl-{token_hex(12)}", "object": kind, "created": int(time.time()), "model": model}
 
 
 def _write_event(data: Mapping[str, Any]) -> bytes:
@@ -171,9 +163,8 @@ def _read_conversation(given: object) -> tuple[str | None, list[SamplingMessage]
         if role in _SYSTEM:
             system.append(_read_plain_text(message.get("content"), f"{place}.content"))
         elif role == "user":
-            messages.append(
-                SamplingMessage(role="user", content=_read_content(message.get("content"), f"{place}.content"))
-            )
+            content = typed.content_of(message.get("content"), f"{place}.content", _read_part)
+            messages.append(SamplingMessage(role="user", content=content))
         elif role == "assistant":
             messages.append(SamplingMessage(role="assistant", content=list(_read_assistant(message, place))))
         else:
@@ -181,10 +172,6 @@ def _read_conversation(given: object) -> tuple[str | None, list[SamplingMessage]
     if results:
         messages.append(SamplingMessage(role="user", content=results))
     return "\n\n".join(system) or None, messages
-
-
-def _read_content(value: object, place: str) -> list[SamplingContent]:
-    return typed.content_of(value, place, _read_part)
 
 
 def _read_part(part: Mapping[str, Any], place: str) -> SamplingContent:
@@ -214,7 +201,7 @@ def _read_image(url: str, place: str) -> ImageContent:
 
 def _read_plain_text(value: object, place: str) -> str:
     """Return content that may be text only."""
-    blocks = _read_content(value, place)
+    blocks = typed.content_of(value, place, _read_part)
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
     if len(texts) != len(blocks):
         raise typed.make_unusable_failure(place, "must be text")
@@ -223,7 +210,7 @@ def _read_plain_text(value: object, place: str) -> str:
 
 def _read_tool_result(message: Mapping[str, Any], place: str) -> ToolResultContent:
     called = typed.read_text(message.get("tool_call_id"), f"{place}.tool_call_id")
-    blocks = _read_content(message.get("content"), f"{place}.content")
+    blocks = typed.content_of(message.get("content"), f"{place}.content", _read_part)
     fitting = [block for block in blocks if isinstance(block, TextContent | ImageContent | AudioContent)]
     return ToolResultContent(tool_use_id=called, content=fitting)
 
@@ -490,9 +477,8 @@ def _read_item(item: Mapping[str, Any], place: str) -> tuple[str, list[SamplingC
         return "assistant", [_read_tool_use(item, place, id="call_id")]
     if kind == "function_call_output":
         called = typed.read_text(item.get("call_id"), f"{place}.call_id")
-        return "user", [
-            ToolResultContent(tool_use_id=called, content=_read_input_content(item.get("output"), f"{place}.output"))
-        ]
+        content: list[Any] = typed.content_of(item.get("output"), f"{place}.output", _read_input_part)
+        return "user", [ToolResultContent(tool_use_id=called, content=content)]
     if kind != "message":
         raise typed.make_unusable_failure(
             f"{place}.type", "must be message, function_call, function_call_output or reasoning"
@@ -500,11 +486,7 @@ def _read_item(item: Mapping[str, Any], place: str) -> tuple[str, list[SamplingC
     role = item.get("role")
     if role not in ("user", "assistant", *_SYSTEM):
         raise typed.make_unusable_failure(f"{place}.role", "must be user, assistant, system or developer")
-    return role, _read_input_content(item.get("content"), f"{place}.content")
-
-
-def _read_input_content(value: object, place: str) -> list[Any]:
-    return list(typed.content_of(value, place, _read_input_part))
+    return role, [*typed.content_of(item.get("content"), f"{place}.content", _read_input_part)]
 
 
 def _read_input_part(part: Mapping[str, Any], place: str) -> TextContent | ImageContent:
