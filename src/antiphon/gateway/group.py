@@ -293,9 +293,7 @@ class PrincipalGroup:
         kept = {name: one for name, one in before.items() if name in servers and servers[name] == one.target}
         self.upstreams = {name: kept.get(name) or self._upstream(name, target) for name, target in servers.items()}
         self._begin(one for name, one in self.upstreams.items() if name not in kept)
-        self._made = None
-        for kind in KINDS:
-            self._tell(kind)
+        self.renew(*KINDS)
         await asyncio.gather(*(one.close() for name, one in before.items() if name not in kept))
 
     async def listed(self) -> ServerCatalogue:
@@ -438,7 +436,7 @@ class PrincipalGroup:
             await self._start(upstream)
 
     def renew(self, *kinds: Kind) -> None:
-        """Make the catalogue again after a person has changed what is shown, and notify clients of these kinds."""
+        """Make the catalogue again after what is shown was changed, and notify clients of these kinds."""
         self._made = None
         for kind in kinds:
             self._tell(kind)

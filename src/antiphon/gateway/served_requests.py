@@ -322,7 +322,7 @@ async def _complete_argument(group: PrincipalGroup, request: ServerRequest) -> C
     else:
         owned = await group.template(ref.uri)
     try:
-        return await _make_request(group, owned.server, request, params)
+        return request.pass_on(await _ask_server(group, owned.server, request, params))
     except errors.PeerError as error:
         if error.code != errors.MethodNotFound.CODE:
             raise
@@ -371,15 +371,15 @@ async def _get_task(group: PrincipalGroup, request: ServerRequest) -> GetTaskRes
     owned = _find_own_task(group, request)
     if not owned.server:
         return group.tasks.look_waiting(owned.id, request.params.task_id)
-    return request.pass_on(group.tasks.convert_state(await _of_task(group, request), request.params.task_id))
+    return request.pass_on(group.tasks.convert_state(await _of_task(group, request, owned), request.params.task_id))
 
 
 async def _update_task(group: PrincipalGroup, request: ServerRequest) -> EmptyResult:
+    owned = _find_own_task(group, request)
     if group.tasks.are_answered_here:
         # Where the host answers, the client has no open asks, and answers to unknown asks are ignored.
-        _find_own_task(group, request)
         return EmptyResult()
-    return request.pass_on(await _of_task(group, request))
+    return request.pass_on(await _of_task(group, request, owned))
 
 
 async def _cancel_task(group: PrincipalGroup, request: ServerRequest) -> EmptyResult:
@@ -388,7 +388,7 @@ async def _cancel_task(group: PrincipalGroup, request: ServerRequest) -> EmptyRe
         group.tasks.cancel_waiting(owned.id)
         await group.terms.host.store.close_review(owned.id, "withdrawn", keep_item=False)
         return EmptyResult()
-    return request.pass_on(await _of_task(group, request))
+    return request.pass_on(await _of_task(group, request, owned))
 
 
 def _find_own_task(group: PrincipalGroup, request: ServerRequest) -> OwnedTask:
@@ -399,10 +399,9 @@ def _find_own_task(group: PrincipalGroup, request: ServerRequest) -> OwnedTask:
     return group.tasks.owned(request.params.task_id)
 
 
-async def _of_task(group: PrincipalGroup, request: ServerRequest) -> Received:
+async def _of_task(group: PrincipalGroup, request: ServerRequest, owned: OwnedTask) -> Received:
     """Send a request about a task to its server, with the server's own id of the task."""
     given: str = request.params.task_id
-    owned = _find_own_task(group, request)
     if (upstream := group.upstreams.get(owned.server)) is None:
         raise errors.InvalidParams(f"Unknown task: {owned.server!r} is no longer configured")
     try:
@@ -447,13 +446,8 @@ async def pass_on(group: PrincipalGroup, request: ServerRequest) -> Any:
     catalogue = await group.listed()
     server, params = choose_server(request.method, received.raw, group.spoken, catalogue)
     await note_request(group.terms, group.upstreams[server].target, request.method)
-    return await _make_request(group, server, request, request.params, Received(params, received.read))
-
-
-async def _make_request(
-    group: PrincipalGroup, server: str, request: ServerRequest, params: Any, received: Received | None = None
-) -> Any:
-    return request.pass_on(await _ask_server(group, server, request, params, received))
+    sent = Received(params, received.read)
+    return request.pass_on(await _ask_server(group, server, request, request.params, sent))
 
 
 async def _ask_server(
