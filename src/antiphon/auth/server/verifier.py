@@ -66,9 +66,8 @@ class Verifier:
         self._clock = clock
         self._issuers: Mapping[str, Issuer] = {name: issuer for issuer in issuers for name in issuer.names}
         self._keys = {issuer.url: KeySet(issuer) for issuer in issuers if issuer.introspection is None}
-        asked = [issuer for issuer in issuers if issuer.introspection is not None]
-        self._asked = asked[0] if asked else None
-        self._introspectors = {each.url: Introspector(each, each.introspection) for each in asked if each.introspection}
+        asked = (Introspector(each, each.introspection) for each in issuers if each.introspection is not None)
+        self._introspector = next(asked, None)
         self._remembered = Remembered()
         self._questions: dict[bytes, asyncio.Task[Verified]] = {}
         self._warned = False
@@ -111,9 +110,9 @@ class Verifier:
                 verified = structs.replace(verified, keys=keys, epoch=keys.epoch)
                 self._remembered.put(mark, verified)
                 return verified
-        if self._asked is None:
+        if self._introspector is None:
             raise access_token.Invalid("it is no signed token")
-        return await self._answer(self._asked, mark, token)
+        return await self._answer(self._introspector, mark, token)
 
     async def _check_signature(self, issuer: Issuer, header: access_token.Header, token: bytes) -> KeySet:
         keys = self._keys[issuer.url]
@@ -126,11 +125,11 @@ class Verifier:
             raise access_token.Invalid("it is not signed with a key of its issuer")
         return keys
 
-    async def _answer(self, issuer: Issuer, mark: bytes, token: bytes) -> Verified:
+    async def _answer(self, asked: Introspector, mark: bytes, token: bytes) -> Verified:
         """Ask about a token once for all concurrent requests with it."""
         question, loop = self._questions.get(mark), asyncio.get_running_loop()
         if question is None or question.get_loop() is not loop:
-            question = self._questions[mark] = loop.create_task(self._ask(issuer, mark, token))
+            question = self._questions[mark] = loop.create_task(self._ask(asked, mark, token))
             question.add_done_callback(lambda done: self._forget_question(mark, done))
             question.add_done_callback(ignore_error)
         return await asyncio.shield(question)
@@ -139,12 +138,10 @@ class Verifier:
         if self._questions.get(mark) is question:
             del self._questions[mark]
 
-    async def _ask(self, issuer: Issuer, mark: bytes, token: bytes) -> Verified:
-        assert issuer.introspection is not None
-        now = self._clock()
-        claims, raw = await self._introspectors[issuer.url].claims(token, now)
-        lasts = issuer.introspection.remembered_for
-        verified = self._verify_token(issuer, claims, raw, min(claims.exp, now + lasts))
+    async def _ask(self, asked: Introspector, mark: bytes, token: bytes) -> Verified:
+        now, lasts = self._clock(), asked.options.remembered_for
+        claims, raw = await asked.claims(token, now)
+        verified = self._verify_token(asked.issuer, claims, raw, min(claims.exp, now + lasts))
         if lasts > 0:
             self._remembered.put(mark, verified)
         return verified
@@ -205,8 +202,8 @@ class Introspector:
     """Asks one issuer."""
 
     def __init__(self, issuer: Issuer, options: Introspection) -> None:
-        self._issuer = issuer
-        self._options = options
+        self.issuer = issuer
+        self.options = options
         self._fetch = partial(fetch_document, issuer=None if options.url else issuer.url)
         self._url = options.url
         self._open = 0
@@ -214,7 +211,7 @@ class Introspector:
     async def claims(self, token: bytes, now: float) -> tuple[access_token.Standard, bytes]:
         """Ask about a token; return its validated claims, and all as JSON. Raises as ``Verifier.verify``."""
         if self._open >= MAX_QUESTIONS:
-            raise IssuerUnavailable(f"{self._issuer.url} is asked about {MAX_QUESTIONS} tokens already")
+            raise IssuerUnavailable(f"{self.issuer.url} is asked about {MAX_QUESTIONS} tokens already")
         form = {"token": token.decode("ascii"), "token_type_hint": "access_token"}
         self._open += 1
         try:
@@ -225,15 +222,15 @@ class Introspector:
 
     async def _where(self) -> str:
         if self._url is None:
-            self._url = (await metadata_of(self._issuer, self._fetch)).introspection_endpoint
+            self._url = (await metadata_of(self.issuer, self._fetch)).introspection_endpoint
             if self._url is None:
-                raise IssuerUnavailable(f"the metadata of {self._issuer.url} names no introspection_endpoint")
+                raise IssuerUnavailable(f"the metadata of {self.issuer.url} names no introspection_endpoint")
         return self._url
 
     @property
     def _me(self) -> str:
         # RFC 6749, section 2.3.1: both are form-encoded before they are joined.
-        pair = f"{quote_plus(self._options.client_id)}:{quote_plus(self._options.client_secret)}"
+        pair = f"{quote_plus(self.options.client_id)}:{quote_plus(self.options.client_secret)}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
     def _read_answer(self, answer: bytes, now: float) -> tuple[access_token.Standard, bytes]:
@@ -244,8 +241,8 @@ class Introspector:
             words = msgspec.json.decode(answer, type=dict[str, object])
             # "exp" and "iss" may be missing (section 2.2): then the answer is valid briefly, and from
             # this issuer.
-            words.setdefault("exp", now + self._options.remembered_for)
-            words.setdefault("iss", self._issuer.names[0])
+            words.setdefault("exp", now + self.options.remembered_for)
+            words.setdefault("iss", self.issuer.names[0])
             raw = msgspec.json.encode(words)
             return msgspec.json.decode(raw, type=access_token.Standard), raw
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
