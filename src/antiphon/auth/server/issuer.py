@@ -38,9 +38,8 @@ def check_address(url: str, what: str) -> SplitResult:
         host, _ = read.hostname, read.port
     except ValueError:
         raise ConfigError(f"{what}: {url!r} is no address") from None
-    if read.scheme == "https" and host and not read.username:
-        return read
-    if read.scheme == "http" and host and is_loopback(host) and not read.username:
+    is_usable = read.scheme == "https" or (read.scheme == "http" and host is not None and is_loopback(host))
+    if is_usable and host and not read.username:
         return read
     # 2026-07-28 basic/authorization: "All authorization server endpoints MUST be served over HTTPS."
     raise ConfigError(f"{what}: {url!r} must be an https address; http only on this machine")

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -110,7 +110,7 @@ class Proofs:
         """Used proofs and the key of each, as short digests."""
         self._order: deque[tuple[float, bytes]] = deque()
         """Expiry times of the used proofs, the earliest first."""
-        self._count: dict[bytes, int] = {}
+        self._count = Counter[bytes]()
         """Number of used proofs by key."""
 
     # --- a proof ------------------------------------------------------------------------------------------------
@@ -170,10 +170,10 @@ class Proofs:
         mark = hashlib.blake2b(id.encode(), digest_size=16, key=owner).digest()
         if mark in self._used:
             raise Invalid("the proof was used before")
-        if len(self._used) >= MAX_USED or self._count.get(owner, 0) >= MAX_USED_BY_ONE:
+        if len(self._used) >= MAX_USED or self._count[owner] >= MAX_USED_BY_ONE:
             raise TooMany("more proofs have come than can be remembered")
         self._used[mark] = owner
-        self._count[owner] = self._count.get(owner, 0) + 1
+        self._count[owner] += 1
         # Kept a little longer than any current proof is valid, in order of arrival.
         self._order.append((now + 2 * self.options.max_age + 1, mark))
 
@@ -181,10 +181,8 @@ class Proofs:
         # If the clock is set back, they are kept longer, never shorter.
         while self._order and self._order[0][0] <= now:
             owner = self._used.pop(self._order.popleft()[1])
-            left = self._count[owner] - 1
-            if left:
-                self._count[owner] = left
-            else:
+            self._count[owner] -= 1
+            if not self._count[owner]:
                 del self._count[owner]
 
     # --- nonces -------------------------------------------------------------------------------------------------

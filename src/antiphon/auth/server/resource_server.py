@@ -236,8 +236,7 @@ class Entrance:
 
     def _challenges(self, scopes: str | None = None, **parameters: str) -> tuple[HeaderPair, ...]:
         """Build the challenges of a response: schemes, scopes and the location of the metadata."""
-        wanted = scopes if scopes is not None else list_scopes(self._scopes)
-        return (self._header("DPoP" if self._proofs.options.required else "Bearer", wanted, **parameters),)
+        return (self._header("DPoP" if self._proofs.options.required else "Bearer", scopes, **parameters),)
 
     def _header(self, scheme: str, scopes: str | None, **parameters: str) -> HeaderPair:
         given: dict[str, str | None] = {
