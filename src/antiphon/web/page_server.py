@@ -400,17 +400,15 @@ def _place_page(host: str, port: int, kept: list[tuple[str, int]]) -> tuple[str,
 def _listen_at_host(host: str, port: int) -> list[socket.socket]:
     """Listen at the host, and at all local addresses that the page's name resolves to, so that no other program can."""
     listening: list[socket.socket] = []
-    try:
+    with ExitStack() as opened:
         for address in _list_addresses(host):
+            at = port or (listening[0].getsockname()[1] if listening else 0)
             try:
-                listening.append(_bind_socket(address, port or (listening[0].getsockname()[1] if listening else 0)))
+                listening.append(opened.enter_context(_bind_socket(address, at)))
             except OSError as error:
                 if not listening or error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                     raise
-    except OSError:
-        for each in listening:
-            each.close()
-        raise
+        opened.pop_all()
     return listening
 
 
@@ -426,15 +424,13 @@ def _bind_socket(address: str, port: int) -> socket.socket:
     # With the protocol named as TCP asyncio sends small data at once, instead of waiting 40 ms for an
     # acknowledgement.
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
+    with ExitStack() as opened:
+        listening = opened.enter_context(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP))
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address, port))
         # From now on the system accepts connections, before the server handles them.
         listening.listen()
-    except OSError:
-        listening.close()
-        raise
+        opened.pop_all()
     return listening
 
 
