@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypedDict, Unpack
 
 from antiphon.client.client import Client
 from antiphon.client.connection.server_files import read_servers, substitute_variables, variables_in
@@ -25,7 +25,7 @@ from antiphon.host.configured_host import open_host
 from antiphon.host.host import Host
 from antiphon.host.review.definitions import digest_definition
 from antiphon.host.review.question import hash_owner
-from antiphon.host.review.review import Approve, Decision, Deferred, Deny, ElicitItem, NoReviewer, ReviewItem, ToolItem
+from antiphon.host.review.review import Approve, Decision, Deferred, Deny, NoReviewer, ToolItem
 from antiphon.host.review.review import digest as digest_of
 from antiphon.host.store.base import PendingCallRow
 from antiphon.machine.files import name_errors, read_file
@@ -228,11 +228,10 @@ class _FrameworkReviewer:
             return Approve(digest=digest_of(item.params), by=self._by)
         return Deny(reason=self._reason, by=self._by, tell=self._reason is not None)
 
-    async def review(self, item: ReviewItem) -> Decision:
+    async def review(self, item: object) -> NoReturn:
         raise NoReviewer(self._by)
 
-    async def elicit(self, item: ElicitItem) -> Deny:
-        raise NoReviewer(self._by)
+    elicit = review
 
 
 class _Confirmation:
