@@ -28,7 +28,7 @@ async def test_the_oldest_answers_are_forgotten():
     for number in range(MAX_KEPT + 5):
         one = OwnRequest(f"n{number}", 1, request(), "m")
         own.start(one, answering())
-        await one.over.wait()
+        await one.task
     kept = [number for number in range(MAX_KEPT + 5) if own.get(f"n{number}") is not None]
     assert len(kept) == MAX_KEPT - 1
     assert kept[-1] == MAX_KEPT + 4
@@ -46,7 +46,7 @@ async def test_only_so_many_are_answered_at_once():
     assert own.full
     await asyncio.sleep(0)
     await own.aclose()
-    assert all(one.stopped and one.over.is_set() for one in started)
+    assert all(one.is_over and one.task.cancelled() for one in started)
     assert not own.full
 
 
@@ -58,7 +58,7 @@ async def test_an_unexpected_failure_is_told_by_its_kind_alone():
 
     own, one = OwnRequests(None, None), OwnRequest("a", 1, request(), "m")
     own.start(one, failing())
-    await one.over.wait()
+    await one.task
     assert "KeyError" in str(one.failure)
     assert "sk-secret" not in str(one.failure)
 

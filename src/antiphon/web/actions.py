@@ -390,14 +390,12 @@ async def show_text_piece(site: Site, request: Request) -> Response:
 async def await_answer(site: Site, request: Request) -> Response:
     """Wait for an answer, and tell the page's script whether it has arrived."""
     own = site.own.get(str(request.path_params["id"]))
-    if own is None:
+    if own is None or own.task is None:
         return JSONResponse({"done": True})
     closing = asyncio.ensure_future(site.closing.wait())
-    over = asyncio.ensure_future(own.over.wait())
-    await asyncio.wait((closing, over), timeout=_WAIT, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait((closing, own.task), timeout=_WAIT, return_when=asyncio.FIRST_COMPLETED)
     closing.cancel()
-    over.cancel()
-    return JSONResponse({"done": own.over.is_set()})
+    return JSONResponse({"done": own.is_over})
 
 
 async def stop_waiting(site: Site, request: Request) -> Response:

@@ -450,11 +450,14 @@ class OwnRequest:
         """The model that was asked."""
         self.answer: OwnAnswer | None = None
         self.failure: AntiphonError | None = None
-        self.stopped = False
         self.seconds = 0.0
         """Seconds that the answer took."""
-        self.over = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is an answer or a failure, or nobody waits for one any more."""
+        return self.task is not None and self.task.done()
 
     async def run(self, answering: Coroutine[Any, Any, OwnAnswer]) -> None:
         """Wait for the answer, and keep it or its failure."""
@@ -463,15 +466,11 @@ class OwnRequest:
             self.answer = await answering
         except AntiphonError as error:
             self.failure = error
-        except asyncio.CancelledError:
-            self.stopped = True
-            raise
         except Exception as error:
             # An ``Asker`` may be code of others, whose error may contain anything: only the type is shown.
             self.failure = InternalError(type(error).__name__)
         finally:
             self.seconds = time.monotonic() - began
-            self.over.set()
 
 
 class ConfiguredAsker:
@@ -517,13 +516,13 @@ class OwnRequests:
     @property
     def full(self) -> bool:
         """Whether as many requests as allowed are being answered."""
-        return sum(not each.over.is_set() for each in self._known.values()) >= MAX_RUNNING
+        return sum(not each.is_over for each in self._known.values()) >= MAX_RUNNING
 
     def start(self, own: OwnRequest, answering: Coroutine[Any, Any, OwnAnswer]) -> None:
         """Have a request answered in the background."""
         own.task = asyncio.create_task(own.run(answering), name="antiphon-own-request")
         self._known[own.id] = own
-        for id in [id for id, each in self._known.items() if each.over.is_set()][: max(0, len(self._known) - MAX_KEPT)]:
+        for id in [id for id, each in self._known.items() if each.is_over][: max(0, len(self._known) - MAX_KEPT)]:
             del self._known[id]
 
     async def aclose(self) -> None:
