@@ -181,7 +181,7 @@ async def test_a_token_that_was_remembered_ends_as_well():
     async with protected(leeway=0) as server:
         token = server.issuer.token(exp=int(time.time()) + 600)
         assert (await server.tool(token=token)).status == 200
-        _CHECKS[server.auth].verifier._clock = lambda: time.time() + 601
+        _CHECKS[server.auth].verifier.clock = lambda: time.time() + 601
         assert (await server.tool(token=token)).status == 401
 
 
@@ -327,16 +327,16 @@ async def test_an_answer_is_remembered_for_a_moment():
             assert (await server.tool(token=WORD)).status == 200
         assert server.issuer.paths.count("/introspect") == 1
         server.issuer.answers[WORD]["active"] = False
-        _CHECKS[server.auth].verifier._clock = lambda: time.time() + 61
+        _CHECKS[server.auth].verifier.clock = lambda: time.time() + 61
         assert (await server.tool(token=WORD)).status == 401
 
 
 async def test_an_answer_is_not_remembered_past_the_token_s_end():
     """Whatever the operator has set."""
     async with asking({"exp": 1020}, leeway=0) as server:
-        _CHECKS[server.auth].verifier._clock = lambda: 1000.0
+        _CHECKS[server.auth].verifier.clock = lambda: 1000.0
         assert (await server.tool(token=WORD)).status == 200
-        _CHECKS[server.auth].verifier._clock = lambda: 1021.0
+        _CHECKS[server.auth].verifier.clock = lambda: 1021.0
         assert (await server.tool(token=WORD)).status == 401
 
 

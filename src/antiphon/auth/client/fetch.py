@@ -10,6 +10,7 @@ import json
 import ssl as tls
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -47,17 +48,15 @@ class TooLarge(Unauthorized):
     """A response is larger than any that a sign-in needs."""
 
 
+@dataclass(eq=False, repr=False)
 class Fetch:
     """The HTTP requests of one sign-in; made by ``open_fetch``."""
 
-    def __init__(
-        self, boundary: Boundary, bounded: ClientSession, free: ClientSession, proxy: str | None, named: frozenset[str]
-    ) -> None:
-        self._boundary = boundary
-        self._bounded = bounded
-        self._free = free
-        self._proxy = proxy
-        self._named = named
+    _boundary: Boundary
+    _bounded: ClientSession
+    _free: ClientSession
+    _proxy: str | None
+    _named: frozenset[str]
 
     async def document(self, url: URL) -> bytes | None:
         """Fetch a public document; ``None`` if there is none. Raises ``TooLarge`` or ``Unreachable``."""

@@ -13,6 +13,7 @@ import hashlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import partial
 from urllib.parse import quote_plus
 
@@ -44,26 +45,20 @@ MAX_BYTES = 32 * 1024 * 1024
 """Bytes of all their claims together."""
 
 
+@dataclass(eq=False)
 class Verifier:
     """Verifies the tokens of some issuers. ``clock``: seconds since 1970."""
 
-    def __init__(
-        self,
-        issuers: Sequence[Issuer],
-        audiences: frozenset[str],
-        *,
-        check: CheckAccess | None,
-        leeway: float,
-        covers: Covers | None,
-        sees_only_allowed: bool,
-        clock: Callable[[], float],
-    ) -> None:
-        self._audiences = audiences
-        self._check = check
-        self._leeway = leeway
-        self._covers = covers
-        self._sees_only_allowed = sees_only_allowed
-        self._clock = clock
+    issuers: InitVar[Sequence[Issuer]]
+    audiences: frozenset[str]
+    _: KW_ONLY
+    check: CheckAccess | None
+    leeway: float
+    covers: Covers | None
+    sees_only_allowed: bool
+    clock: Callable[[], float]
+
+    def __post_init__(self, issuers: Sequence[Issuer]) -> None:
         self._issuers: Mapping[str, Issuer] = {name: issuer for issuer in issuers for name in issuer.names}
         self._keys = {issuer.url: KeySet(issuer) for issuer in issuers if issuer.introspection is None}
         asked = (Introspector(each, each.introspection) for each in issuers if each.introspection is not None)
@@ -74,7 +69,7 @@ class Verifier:
 
     def known(self, token: bytes) -> Verified | None:
         """Return the cached result for a token, if any."""
-        return self._remembered.get(Remembered.mark(token), self._clock())
+        return self._remembered.get(Remembered.mark(token), self.clock())
 
     async def verify(self, token: bytes) -> Verified:
         """Verify a token; raise ``Invalid``, or ``IssuerUnavailable`` if it cannot be verified now."""
@@ -82,10 +77,10 @@ class Verifier:
             raise access_token.Invalid("it is empty or too long")
         if not token.isascii() or not token.decode("ascii").isprintable() or b" " in token:
             raise access_token.Invalid("it has characters that no token may have")
-        if self._check is not None:
-            return await self._by_own(self._check, token)
+        if self.check is not None:
+            return await self._by_own(self.check, token)
         mark = Remembered.mark(token)
-        found = self._remembered.get(mark, self._clock())
+        found = self._remembered.get(mark, self.clock())
         return found if found is not None else await self._new(mark, token)
 
     async def close(self) -> None:
@@ -139,7 +134,7 @@ class Verifier:
             del self._questions[mark]
 
     async def _ask(self, asked: Introspector, mark: bytes, token: bytes) -> Verified:
-        now, lasts = self._clock(), asked.options.remembered_for
+        now, lasts = self.clock(), asked.options.remembered_for
         claims, raw = await asked.claims(token, now)
         verified = self._verify_token(asked.issuer, claims, raw, min(claims.exp, now + lasts))
         if lasts > 0:
@@ -148,15 +143,15 @@ class Verifier:
 
     def _verify_token(self, issuer: Issuer, claims: access_token.Standard, raw: bytes, until: float) -> Verified:
         access_token.check_claims(
-            claims, audiences=self._audiences, issuers=issuer.names, now=self._clock(), leeway=self._leeway
+            claims, audiences=self.audiences, issuers=issuer.names, now=self.clock(), leeway=self.leeway
         )
         caller = Caller(
             access_token.principal_of(claims.iss, claims),
             access_token.scopes_of(raw, issuer.scope_claims),
             access_token.Claims(raw),
             claims.exp,
-            self._covers,
-            self._sees_only_allowed,
+            self.covers,
+            self.sees_only_allowed,
         )
         return Verified(caller, until, access_token.thumbprint_of(claims), len(raw))
 
@@ -176,7 +171,7 @@ class Verifier:
             self._warn_once(who)
             raise access_token.Invalid("check= has returned no principal")
         caller = structs.replace(
-            who, scopes=frozenset(who.scopes), covers=self._covers, sees_only_allowed=self._sees_only_allowed
+            who, scopes=frozenset(who.scopes), covers=self.covers, sees_only_allowed=self.sees_only_allowed
         )
         return Verified(caller, 0.0)
 
