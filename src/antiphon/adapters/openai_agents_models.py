@@ -17,6 +17,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from antiphon.adapters.pydantic_ai import from_pydantic_ai
 from antiphon.host.providers.base import Provider
+from antiphon.model_api.dialects.openai import make_blank_response
 
 __all__ = ["from_openai_agents"]
 
@@ -49,16 +50,9 @@ def from_openai_agents(model: Model) -> Provider:
         used = answer.usage
         usage = {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens, "total_tokens": 0}
         details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
-        made: dict[str, Any] = {
-            "id": answer.response_id or "",
-            "object": "response",
-            "created_at": 0,
-            "model": name,
-            "tools": [],
-        }
         output = [item.model_dump(mode="json") for item in answer.output]
-        more = {"status": "completed", "parallel_tool_calls": True, "tool_choice": "auto"}
-        return httpx2.Response(200, json={**made, **more, "output": output, "usage": {**usage, **details}})
+        made = {"status": "completed", "output": output, "usage": {**usage, **details}}
+        return httpx2.Response(200, json={**make_blank_response(answer.response_id or "", name), **made})
 
     # The SDK's models speak in the items of the Responses API, for which pydantic-ai has the translation.
     sender = httpx2.AsyncClient(transport=httpx2.MockTransport(ask))

@@ -294,7 +294,7 @@ class _ResponsesStream:
     """The events of one response, from ``begin`` over pieces of text to ``end`` or ``failed``."""
 
     def __init__(self, asked: DialectRequest) -> None:
-        self._blank = _make_blank_response(f"resp_{token_hex(12)}", asked.model)
+        self._blank = make_blank_response(f"resp_{token_hex(12)}", asked.model)
         self._item = f"msg_{token_hex(12)}"
         self._number = 0
         self._has_text = False
@@ -388,13 +388,14 @@ class Responses:
     def respond(asked: DialectRequest, answers: Sequence[DialectAnswer]) -> bytes:
         """Write the whole response."""
         answer = answers[0]
-        blank = _make_blank_response(f"resp_{token_hex(12)}", answer.model)
+        blank = make_blank_response(f"resp_{token_hex(12)}", answer.model)
         return msgspec.json.encode(
             {**blank, **_describe_end(answer), "output": _write_output(answer, f"msg_{token_hex(12)}")}
         )
 
 
-def _make_blank_response(id: str, model: str) -> dict[str, Any]:
+def make_blank_response(id: str, model: str) -> dict[str, Any]:
+    """Make a response that has begun: all its members, without an answer yet."""
     blank = msgspec.json.decode(_BLANK_RESPONSE, type=dict[str, Any])
     return {**blank, "id": id, "created_at": int(time.time()), "model": model}
 
