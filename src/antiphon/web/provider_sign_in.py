@@ -64,15 +64,7 @@ class ProviderSignIn:
         self._redirect_uri = settings.origin + CALLBACK
         # Types: an access token has another audience, so that "JWT" alone confuses nothing.
         issuer = Issuer(url=self._settings.issuer, types=("", "JWT"))
-        self._verifier = Verifier(
-            [issuer],
-            frozenset({self._settings.client_id}),
-            check=None,
-            leeway=_LEEWAY,
-            covers=None,
-            sees_only_allowed=False,
-            clock=clock,
-        )
+        self._verifier = Verifier([issuer], frozenset({settings.client_id}), leeway=_LEEWAY, clock=clock)
         self._key = token_bytes(32)
         self._used: dict[str, None] = {}
         self._finishing = 0

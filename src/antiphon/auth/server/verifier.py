@@ -52,10 +52,10 @@ class Verifier:
     issuers: InitVar[Sequence[Issuer]]
     audiences: frozenset[str]
     _: KW_ONLY
-    check: CheckAccess | None
+    check: CheckAccess | None = None
     leeway: float
-    covers: Covers | None
-    sees_only_allowed: bool
+    covers: Covers | None = None
+    sees_only_allowed: bool = False
     clock: Callable[[], float]
 
     def __post_init__(self, issuers: Sequence[Issuer]) -> None:
