@@ -22,7 +22,14 @@ from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.host.config.toml_files import Trust
 from antiphon.host.store import open_store
-from antiphon.machine.files import decode_text, open_file, open_replacement, read_file, replace_file
+from antiphon.machine.files import (
+    bound_by_open_files,
+    decode_text,
+    open_file,
+    open_replacement,
+    read_file,
+    replace_file,
+)
 
 
 def mode(path: Path) -> int:
@@ -184,3 +191,14 @@ async def test_a_pipe_in_the_place_of_a_file_of_ours_is_an_error(tmp_path: Path,
 
     with pytest.raises((AntiphonError, OSError)):
         await read()
+
+
+@pytest.mark.parametrize(("soft", "most"), [(1024, 512), (4096, 1000), (None, 1000)])
+def test_half_of_the_files_that_may_be_open_is_a_bound(soft: int | None, most: int, monkeypatch: pytest.MonkeyPatch):
+    """What is left is for the connections and files that something else opens."""
+    # A module that Windows does not have.
+    import resource
+
+    limit = resource.RLIM_INFINITY if soft is None else soft
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    assert bound_by_open_files(1000) == most

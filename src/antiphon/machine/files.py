@@ -113,6 +113,16 @@ def replace_file(path: Path, data: bytes, *, mode: int = _PRIVATE, durable: bool
         file.write(data)
 
 
+def bound_by_open_files(most: int) -> int:
+    """Return ``most``, or half the number of files that this process may have open if that is less."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return most
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most if soft == resource.RLIM_INFINITY else min(soft // 2, most)
+
+
 MAX_PARTS = 32
 """Most parts of a dotted key. ``tomllib`` takes a time that grows with the square of their number."""
 

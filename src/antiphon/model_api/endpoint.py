@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import hashlib
 import socket
-import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -27,6 +26,7 @@ from antiphon.errors import TooCostly
 from antiphon.host.budget import input_estimate
 from antiphon.host.host import Host, ModelApi
 from antiphon.machine.asyncio_tasks import end_tasks, ignore_error
+from antiphon.machine.files import bound_by_open_files
 from antiphon.machine.side_process.pool import run_aside
 from antiphon.model_api.dialects import messages, openai
 from antiphon.model_api.dialects.asked import (
@@ -511,24 +511,13 @@ async def open_endpoint(host: Host, tokens: Tokens) -> AsyncGenerator[int]:
         opened.listen(128)
         port: int = opened.getsockname()[1]
         app = App(host, tokens, [f"{_ADDRESS}:{port}", f"localhost:{port}"])
-        limited = msgspec.structs.replace(LIMITS, max_connections=min(LIMITS.max_connections, _count_file_limit() // 2))
+        limited = msgspec.structs.replace(LIMITS, max_connections=bound_by_open_files(LIMITS.max_connections))
 
         class Connection(_ModelConnection):
             limits = limited
 
         async with serve_embedded(app, [opened], Connection, close=app.wait_reported, grace=1):
             yield port
-
-
-def _count_file_limit() -> int:
-    """Return how many files this process may have open."""
-    if sys.platform == "win32":
-        return 2 * LIMITS.max_connections
-    # A module that Windows does not have.
-    import resource
-
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 2 * LIMITS.max_connections if soft == resource.RLIM_INFINITY else soft
 
 
 class _ModelConnection(BoundedConnection):

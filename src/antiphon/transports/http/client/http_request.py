@@ -24,6 +24,7 @@ from multidict import istr
 from yarl import URL
 
 from antiphon.errors import AntiphonError, ConfigError, Unauthorized
+from antiphon.machine.files import bound_by_open_files
 from antiphon.transports.http.client import error_replies
 
 CONNECT_TIMEOUT = 10.0
@@ -393,12 +394,7 @@ _USED_UP = (errno.EMFILE, errno.ENFILE)
 
 def most_at_once() -> int:
     """Return how many calls may have a connection: half the number of files, since answers need connections too."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return MAX_AT_ONCE
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_AT_ONCE if soft == resource.RLIM_INFINITY else max(8, min(soft // 2, MAX_AT_ONCE))
+    return max(8, bound_by_open_files(MAX_AT_ONCE))
 
 
 def are_used_up(error: Exception) -> bool:
