@@ -133,7 +133,6 @@ class Processes:
         return place
 
     def take_back(self, place: ProcessPlace) -> None:
-        """See ``ProcessPlace.give_back``."""
         self._places.discard(place)
         self._turns.release()
 

@@ -438,7 +438,6 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
     # --- stopping -----------------------------------------------------------------------------------------------
 
     def stop_resting(self) -> bool:
-        """See ``Occupant.stop_resting``."""
         run = self._run
         if self.resting_since is None or run is None:
             return False

@@ -179,7 +179,6 @@ class SqliteRunner(Runner):
         return WatchedFile(self._path, statement)
 
     def version(self, connection: Connection, began: DatabaseVersion | None = None) -> DatabaseVersion:
-        """See ``Runner.version``."""
         if began is not None:
             return DatabaseVersion(began.driver, began.others, began.driver.total_changes, self._undone)
         driver = _driver_of(connection)
@@ -432,12 +431,10 @@ class PostgresRunner(Runner):
         self._closing = False
 
     def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> asyncio.Future[T]:
-        """See ``Runner.run``."""
         # In a task of its own, because cancelling it halfway would leave the connection in an unknown state.
         return asyncio.shield(start_in(self._running, self._transact(work)))
 
     def notices(self, channel: str) -> ChannelNotices:
-        """See ``Runner.notices``."""
         notices = ChannelNotices(self._options, channel, self.run)
         self._notices.add(notices)
         return notices

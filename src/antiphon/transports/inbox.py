@@ -111,11 +111,9 @@ class Receiving:
         return ConnectionClosed(self._reason or "The channel was not closed")
 
     def receive(self) -> CoroutineType[Any, Any, Frames]:
-        """See ``Channel.receive``."""
         return self._inbox.take()
 
     def offer_to(self, take: Take) -> None:
-        """See ``channel.Offers``."""
         self._inbox.take_now = take
 
 
@@ -170,7 +168,6 @@ class ClosedOnce(ABC):
     """Closes it; ``None`` while nobody has asked for that."""
 
     async def close(self) -> None:
-        """See ``Channel.close``."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(), name="antiphon close a channel")
             # Not a ``finally`` inside the task: a task that is cancelled before it starts never enters it.

@@ -73,7 +73,6 @@ class QueuedChannel(Receiving):
         self._reason = ""
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
-        """See ``Channel.send``."""
         return self._outbox.put(frame.data)
 
     def _lose(self, reason: str) -> None:

@@ -482,11 +482,9 @@ class ConfiguredAsker:
         self._host: ConfiguredHost | None = None
 
     async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
-        """See ``Asker.offers``."""
         return await self._open_host().offers(params, identity)
 
     async def complete(self, messages: CreateMessageRequestParams, **asked: Any) -> OwnAnswer:
-        """See ``Asker.complete``."""
         return await self._open_host().complete(messages, **asked)
 
     async def aclose(self) -> None:

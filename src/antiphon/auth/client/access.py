@@ -123,7 +123,6 @@ class SignedIn:
         self._key: tuple[str, ProofKey] | None = None
 
     def connects(self, address: str) -> None:
-        """See ``WatchesConnections.connects``."""
         self._is_public = self._is_public or is_public(address)
 
     def begin(self) -> _Entering:

@@ -155,7 +155,6 @@ class AuthorizationCode(Struct, eq=False):
     _check: bool = True
 
     async def obtain(self, wanted: Wanted) -> TokenAnswer:
-        """See ``Grant.obtain``."""
         server, client_id = wanted.endpoint.server, wanted.endpoint.identity.client_id
         if self._check:
             check_pkce(server)

@@ -236,7 +236,6 @@ class SharedEvents:
         self._storing: asyncio.Task[None] | None = None
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
-        """See ``EventStore.append``."""
         sealed = self._common.seal(data, self._purpose(stream, number))
         if not self._late:
             try:
@@ -270,7 +269,6 @@ class SharedEvents:
         return events
 
     async def forget(self, stream: str) -> None:
-        """See ``EventStore.forget``."""
         if self._late:
             for place in [each for each in self._late if each[0] == stream]:
                 self._drop_late(place)

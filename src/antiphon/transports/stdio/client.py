@@ -474,7 +474,6 @@ class StdioClientChannel(ClosedOnce, Receiving):
         return self._stderr.text
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
-        """See ``Channel.send``."""
         return self._writer.send(frame)
 
     def closed_error(self) -> ConnectionClosed:

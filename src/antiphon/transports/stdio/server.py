@@ -68,7 +68,6 @@ class StdioServerChannel(ClosedOnce, Receiving):
         return channel
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
-        """See ``Channel.send``."""
         return self._writer.send(frame)
 
     async def _connect(self) -> None:

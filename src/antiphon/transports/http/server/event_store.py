@@ -55,7 +55,6 @@ class MemoryEventStore:
         self._numbers: dict[str, list[int]] = {}
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
-        """See ``EventStore.append``."""
         self._events[stream, number] = data
         self._numbers.setdefault(stream, []).append(number)
         self._bytes += len(data)
@@ -68,11 +67,9 @@ class MemoryEventStore:
                 del self._numbers[oldest]
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
-        """See ``EventStore.after``."""
         return [(each, self._events[stream, each]) for each in self._numbers.get(stream, ()) if each > number]
 
     async def forget(self, stream: str) -> None:
-        """See ``EventStore.forget``."""
         for number in self._numbers.pop(stream, ()):
             self._bytes -= len(self._events.pop((stream, number)))
 
