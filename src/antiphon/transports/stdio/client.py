@@ -30,7 +30,7 @@ from antiphon.machine.asyncio_tasks import wait_at_most
 from antiphon.machine.running_processes import show_command
 from antiphon.transports.inbox import ClosedOnce, Frames, Receiving
 from antiphon.transports.stdio.reaper import GUARDIAN, MARK, REAPER, Started, find_left_behind
-from antiphon.transports.stdio.threads import FrameReader, FrameWriter, connect_reader, connect_writer
+from antiphon.transports.stdio.threads import FrameReader, FrameWriter, PipeProtocol, connect_reader, connect_writer
 from antiphon.wire.origin import Equipment
 
 _IS_POSIX = os.name == "posix"
@@ -168,17 +168,15 @@ class Child:
 
     def _look_at_group(self, until: float) -> None:
         """Check repeatedly whether the group still has processes, and kill them when their time is over."""
-        if not self._group_lives():
-            # Its id may be reused from now on.
-            GUARDIAN.forget(self.process.pid)
-            self._empty.set()
-        elif self._loop.time() < until:
-            self._timer = self._loop.call_later(LOOK_AGAIN, self._look_at_group, until)
-        else:
+        if self._group_lives():
+            if self._loop.time() < until:
+                self._timer = self._loop.call_later(LOOK_AGAIN, self._look_at_group, until)
+                return
             self._signal(KILL)
             self._group_gone = True
-            GUARDIAN.forget(self.process.pid)
-            self._empty.set()
+        # Its id may be reused from now on.
+        GUARDIAN.forget(self.process.pid)
+        self._empty.set()
 
     def _signal(self, number: signal.Signals) -> None:
         """Send a signal to the group. The child is always in it, because a session leader cannot leave its group."""
@@ -259,7 +257,7 @@ LONGEST_LINE = 8 * 1024
 """Bytes after which a line is passed on unfinished. Longer than any line a person reads."""
 
 
-class StderrTail(asyncio.Protocol):
+class StderrTail(PipeProtocol):
     """Keeps the last ``limit`` bytes and passes on every line; ``on_lost`` is called once, at the end."""
 
     def __init__(self, limit: int, errlog: ErrLog | None) -> None:
@@ -269,7 +267,6 @@ class StderrTail(asyncio.Protocol):
         self._tail = bytearray()
         self._cut = False
         self._line = b""
-        self._transport: asyncio.ReadTransport | None = None
 
     @property
     def text(self) -> str:
@@ -278,10 +275,6 @@ class StderrTail(asyncio.Protocol):
         if self._cut or len(tail) < len(self._tail):
             tail = tail[tail.find(b"\n") + 1 :]
         return tail.decode(errors="replace").rstrip()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Keep the last bytes, and pass on whole lines."""
@@ -299,11 +292,6 @@ class StderrTail(asyncio.Protocol):
             self._pass_on(b"\n")
         self._transport = None
         self.on_lost()
-
-    def close(self) -> None:
-        """Stop reading; ``on_lost`` follows."""
-        if self._transport is not None:
-            self._transport.close()
 
     def _pass_on(self, data: bytes) -> None:
         *lines, rest = (self._line + data).split(b"\n")

@@ -241,7 +241,23 @@ def _is_pollable(file: IO[bytes]) -> bool:
     return os.name == "posix" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
 
 
-class FrameReader(asyncio.Protocol):
+class PipeProtocol(asyncio.Protocol):
+    """Reads from a pipe until that ends or is closed."""
+
+    _transport: asyncio.ReadTransport | None = None
+    """The pipe, while it is open."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast("asyncio.ReadTransport", transport)
+
+    def close(self) -> None:
+        """Stop reading; ``connection_lost`` follows."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+class FrameReader(PipeProtocol):
     """Splits what arrives into frames; all lines of one read are passed on together.
 
     ``on_lost`` is called once, when nothing more can arrive; it decides when the inbox ends. ``sift`` may drop frames
@@ -260,11 +276,6 @@ class FrameReader(asyncio.Protocol):
         self._splitter = LineSplitter(max_frame)
         self._on_lost = on_lost
         self._sift = sift
-        self._transport: asyncio.ReadTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Pass on the frames that these bytes complete."""
@@ -280,11 +291,6 @@ class FrameReader(asyncio.Protocol):
         self.data_received(b"\n")
         self._transport = None
         self._on_lost(exc)
-
-    def close(self) -> None:
-        """Stop reading; ``on_lost`` follows."""
-        if self._transport is not None:
-            self._transport.close()
 
     def _pause(self) -> None:
         if self._transport is not None and not self._transport.is_closing():

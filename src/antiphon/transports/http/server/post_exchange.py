@@ -320,12 +320,8 @@ class Stateless:
         exchange = line.exchange = kind(http, self._settings, id=id, _peer=peer, _method=envelope.method)
         timer = None if caller is None or not exchange.must_stream() else schedule_expiry(caller, exchange.expire)
         try:
-            if pass_on is None:
-                await peer.handle(envelope, waits=exchange.waits, params=params, caller=caller)
-            else:
-                await peer.handle(
-                    envelope, waits=exchange.waits, params=params, caller=caller, pass_on=exchange.pass_on
-                )
+            elsewhere = None if pass_on is None else exchange.pass_on
+            await peer.handle(envelope, waits=exchange.waits, params=params, caller=caller, pass_on=elsewhere)
             if pass_on is not None and exchange.holder:
                 await pass_on(exchange.holder)
             elif (wait := exchange.answer()) is not None:
@@ -338,10 +334,8 @@ class Stateless:
                 exchange.let_go()
             if exchange.reply is None or exchange.gone:
                 await self._drop(line)
-            elif self._closed or peer.is_over or len(self._idle) >= _POOL:
-                await self._keep(line)
             else:
-                self._idle.append(line)
+                await self._keep(line)
 
     async def _keep(self, line: _PooledChannel) -> None:
         """Keep a peer for its principal's next request; the one kept longest is dropped to make room."""

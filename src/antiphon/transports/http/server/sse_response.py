@@ -34,18 +34,14 @@ class Lost(Exception):
 class Carrier:
     """One HTTP response with server-sent events. ``stop`` may be called at any time, from any task."""
 
-    __slots__ = (
-        "_ended", "_has_ended", "_http", "_is_bare", "_is_complete", "_keep_alive",
-        "_loop", "_lost", "_wake", "stopped",
-    )  # fmt: skip
+    __slots__ = ("_ended", "_http", "_is_bare", "_is_complete", "_keep_alive", "_loop", "_lost", "_wake", "stopped")
 
     def __init__(self, http: Http, keep_alive: float) -> None:
         self._http = http
         self._keep_alive = keep_alive
         self._loop = asyncio.get_running_loop()
         self._wake: asyncio.Future[bool] | None = None
-        self._ended: asyncio.Future[None] | None = None
-        self._has_ended = False
+        self._ended = asyncio.Event()
         self._lost = False
         self._is_complete = True
         """Whether nothing is left to send: the end was sent, or not even the head yet."""
@@ -76,7 +72,7 @@ class Carrier:
         except Lost:
             pass
         finally:
-            self._note_end()
+            self._ended.set()
 
     async def pause(self) -> None:
         """Wait for ``wake``, or send a keep-alive comment for the client and any proxy after some silence.
@@ -105,18 +101,11 @@ class Carrier:
     def abandon(self) -> None:
         """Note that nobody sends here any more: the task that would have was cancelled."""
         self.stopped = True
-        self._note_end()
+        self._ended.set()
 
     async def wait_ended(self) -> None:
         """Wait until nothing more is sent here."""
-        if not self._has_ended:
-            self._ended = self._ended or self._loop.create_future()
-            await asyncio.shield(self._ended)
-
-    def _note_end(self) -> None:
-        self._has_ended = True
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
+        await self._ended.wait()
 
     async def _woken(self) -> bool:
         wake = self._wake = self._loop.create_future()
