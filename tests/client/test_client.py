@@ -164,7 +164,7 @@ async def test_what_the_revision_lacks_is_not_sent() -> None:
     assert result.is_error
     async with Client(server, revision="2026-07-28") as client:
         with pytest.raises(NotInRevision, match="2026-07-28 has no ping"):
-            client._session.request(METHODS["ping"], RequestParams())
+            client._link.session.request(METHODS["ping"], RequestParams())
 
 
 @pytest.mark.parametrize("revision", ERAS)
@@ -355,7 +355,7 @@ async def test_a_timeout_is_a_number_of_seconds() -> None:
     async with Client(shop()) as client:
         with pytest.raises(ConfigError, match="timeout= is a number of seconds"):
             await client.call_tool("fail", timeout=wrong)
-        assert not client._session.outgoing
+        assert not client._link.session.outgoing
 
 
 async def test_another_event_loop_than_that_of_its_connection_is_refused() -> None:
@@ -363,5 +363,5 @@ async def test_another_event_loop_than_that_of_its_connection_is_refused() -> No
     async with Client(shop()) as client:
         with pytest.raises(LocalProtocolError, match=r"another event loop: use one asyncio\.run for all of it"):
             await asyncio.to_thread(lambda: asyncio.run(client.call_tool("fail")))
-        assert not client._session.outgoing
+        assert not client._link.session.outgoing
         assert (await client.list_tools()).tools

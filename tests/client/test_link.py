@@ -86,7 +86,7 @@ async def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
 def test_nothing_is_called_before_it_is_open() -> None:
     """The error says what to write."""
     with pytest.raises(LocalProtocolError, match="async with"):
-        assert Client(Server("s"))._session
+        assert Client(Server("s"))._link.session
 
 
 async def test_a_session_that_the_server_forgot_is_opened_anew() -> None:
@@ -269,7 +269,7 @@ async def test_a_log_level_that_is_refused_closes_the_session_again() -> None:
         await client.connect()
     assert asyncio.all_tasks() == before
     with pytest.raises(LocalProtocolError, match="Not connected"):
-        _ = client._session
+        _ = client._link.session
 
 
 async def test_a_lifespan_that_fails_at_its_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:

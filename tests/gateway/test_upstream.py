@@ -148,7 +148,7 @@ async def test_one_that_waits_for_an_answer_is_not_stopped(tmp_path: Path):
     await one.start()
     run = one._run
     assert run is not None
-    session = run.client._session
+    session = run.client._link.session
     session.incoming[1] = cast("Any", object())
     assert not one.stop_resting()
     session.incoming.clear()

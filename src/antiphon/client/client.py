@@ -34,7 +34,6 @@ from antiphon.client.tool_calls import Confirmer, Confirming, ToolCalls, usual_c
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, MethodNotFound, SkillInvalid
 from antiphon.machine.call_time import TimeLeft
 from antiphon.machine.other_frameworks import check_argument_types, check_options, explain_other_names
-from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.server_offer import declares_extension
 from antiphon.wire import common, completion
 from antiphon.wire.lifecycle import ServerCapabilities
@@ -200,14 +199,9 @@ class Client:
     # --- what the server says about itself ----------------------------------------------------------------------
 
     @property
-    def _session(self) -> ClientSession:
-        """The rules of this connection: agreed revision, server capabilities."""
-        return self._link.session
-
-    @property
     def revision(self) -> str:
         """The protocol revision agreed on."""
-        agreed = self._session.revision
+        agreed = self._link.session.revision
         if agreed is None:
             raise LocalProtocolError("No revision was agreed yet: use the client inside `async with`")
         return agreed.name
@@ -215,17 +209,17 @@ class Client:
     @property
     def server_info(self) -> common.Implementation | None:
         """Name and version as the server declares them; not verified."""
-        return self._session.server_info
+        return self._link.session.server_info
 
     @property
     def server_capabilities(self) -> ServerCapabilities:
         """The capabilities that the server declared."""
-        return self._session.server_capabilities
+        return self._link.session.server_capabilities
 
     @property
     def instructions(self) -> str | None:
         """The server's own instructions for a model that uses it, if it gave any."""
-        return self._session.instructions
+        return self._link.session.instructions
 
     @property
     def is_open(self) -> bool:
@@ -453,7 +447,7 @@ class Client:
 
         A server without skills, or of an earlier revision, has an empty list.
         """
-        agreed = self._session.revision
+        agreed = self._link.session.revision
         if agreed is None or not agreed.modern or not declares_extension(self.server_capabilities, SKILLS):
             return
         pages = partial(self._page, "skills/list", kind=ListSkillsResult)
@@ -635,7 +629,7 @@ class Client:
         if level not in common.LOGGING_LEVELS:
             raise ConfigError(f"there is no log level {level!r}; the levels are {', '.join(common.LOGGING_LEVELS)}")
         if self._link.calls.is_modern:
-            self._session.set_log_level(level)
+            self._link.session.set_log_level(level)
         else:
             await self._link.run(
                 Calls.plain,

@@ -176,7 +176,7 @@ class Listening:
         wanted: subscriptions.SubscriptionFilter,
         middleware: ClientMiddlewareStack | None = None,
     ) -> None:
-        self._middleware = middleware
+        self._middleware = middleware or ClientMiddlewareStack(())
         self.honoured: subscriptions.SubscriptionFilter = wanted
         """What the server agreed to send."""
         self.subscription: RequestId | None = None
@@ -200,8 +200,6 @@ class Listening:
             if not self._calls.is_modern:
                 for uri in self.uris:
                     await self._plain("resources/subscribe", SubscribeRequestParams(uri=uri))
-            elif self._middleware is None:
-                await self._listen(subscriptions.SubscriptionsListenRequestParams(notifications=self._wanted))
             else:
                 params = subscriptions.SubscriptionsListenRequestParams(notifications=self._wanted)
                 sent = ClientRequest("subscriptions/listen", params)
@@ -278,9 +276,6 @@ class Listening:
     # --- both eras ----------------------------------------------------------------------------------------------
 
     async def _plain(self, method: str, params: SubscribeRequestParams | UnsubscribeRequestParams) -> None:
-        if self._middleware is None:
-            await self._calls.plain(method, params, EmptyResult, timeout=_ACKNOWLEDGE)
-            return
         await self._middleware.run(
             ClientRequest(method, params),
             lambda passed: self._calls.plain(method, passed.params, EmptyResult, timeout=_ACKNOWLEDGE),

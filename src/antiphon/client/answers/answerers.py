@@ -304,29 +304,15 @@ class Answers:
     async def _answer_of(self, params: common.Wire, origin: Origin) -> common.Wire:
         """Have the answerer answer."""
         if isinstance(params, CreateMessageRequestParams) and self._sampling is not None:
-            answer = self._sampling(params, origin)
-            if not hasattr(answer, "__await__"):
-                raise _not_async("sampling", answer)
-            return _make_message(await answer)
+            return _make_message(await _check_awaitable("sampling", self._sampling(params, origin)))
         if isinstance(params, ElicitRequestParams) and self._elicitation is not None:
             try:
-                choice = self._elicitation(params, origin)
-                if not hasattr(choice, "__await__"):
-                    raise _not_async("elicitation", choice)
-                return _make_elicit_result(await choice)
+                return _make_elicit_result(await _check_awaitable("elicitation", self._elicitation(params, origin)))
             except Rejected:
                 return ElicitResult(action="decline")
         if self._roots is not None:
-            return ListRootsResult(roots=await self._list_roots())
+            return ListRootsResult(roots=await _list_roots(self._roots))
         raise MethodNotFound("This client does not offer it")
-
-    async def _list_roots(self) -> Sequence[Root]:
-        given = self._roots
-        if given is None:
-            return []
-        roots = await given() if callable(given) else given
-        _check_roots(roots)
-        return [_make_root(one) for one in roots]
 
     def set_roots(self, roots: Roots) -> None:
         """Replace the roots that are offered from now on."""
@@ -350,10 +336,17 @@ def takes_two(answerer: object) -> bool:
     return True
 
 
-def _not_async(name: str, answer: object) -> LocalProtocolError:
-    return LocalProtocolError(
-        f"{name}= gave a {type(answer).__name__} and nothing to await: write the function with `async def`"
-    )
+def _check_awaitable(name: str, answer: Awaitable[Any]) -> Awaitable[Any]:
+    if not hasattr(answer, "__await__"):
+        what = type(answer).__name__
+        raise LocalProtocolError(f"{name}= gave a {what} and nothing to await: write the function with `async def`")
+    return answer
+
+
+async def _list_roots(given: Roots) -> Sequence[Root]:
+    roots = await given() if callable(given) else given
+    _check_roots(roots)
+    return [_make_root(one) for one in roots]
 
 
 def _check_roots(roots: object) -> None:
