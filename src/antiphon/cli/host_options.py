@@ -45,13 +45,11 @@ class DefaultReviewer:
 
     available = True
 
-    async def review(self, item: ReviewItem) -> Decision:
+    async def review(self, item: ReviewItem | ToolItem) -> Decision:
         """Refuse, because a review that is required despite ``--yes`` needs a person."""
         return Deny(reason="--yes answers no such question")
 
-    async def confirm(self, item: ToolItem) -> Decision:
-        """Refuse a call, because a review that is required despite ``--yes`` needs a person."""
-        return Deny(reason="--yes answers no such question")
+    confirm = review
 
     async def elicit(self, item: ElicitItem) -> ElicitResult:
         """Accept a form whose required fields all have defaults; never an address to visit."""

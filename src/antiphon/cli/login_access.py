@@ -139,7 +139,6 @@ def choose_page(*, paste: bool = False) -> OpenPage:
 async def _open_in_browser(address: str) -> str | None:
     sys.stderr.write("Opening your browser to sign in. If nothing opens, go to this address:\n")
     sys.stderr.write(f"{make_inert(address)}\n")
-    sys.stderr.flush()
     await open_browser(address)
     return None
 

@@ -179,8 +179,7 @@ def find_task(id: str) -> StartedTask:
 
 def forget_task(id: str) -> None:
     """Forget a task."""
-    with suppress(FileNotFoundError):
-        _make_path(id).unlink()
+    _make_path(id).unlink(missing_ok=True)
 
 
 def _find_folder() -> Path:

@@ -48,7 +48,7 @@ _MAX_SEARCHED = 4_096
 """Most characters of an error that are searched for secrets."""
 
 
-def command(file: File, *, listening: ListenOptions, inspector: bool = False, messages: bool = True) -> int:
+def command(file: File, *, listening: ListenOptions, inspector: bool = False, messages: bool = True) -> None:
     """Serve a Python file over HTTP, and again whenever it changes.
 
     Clients keep their sessions. While the file has an error, its line is shown, and the server from before goes on.
@@ -76,7 +76,7 @@ def command(file: File, *, listening: ListenOptions, inspector: bool = False, me
                     beside.enter_context(_run_inspector(url))
 
             run_loop(_serve_changing(place, path.absolute().parent, print_address))
-        return 0
+        return
     # A file that changes twice within a second would be taken for what was compiled first.
     sys.dont_write_bytecode = True
     with contextlib.redirect_stdout(sys.stderr):
@@ -93,7 +93,6 @@ def command(file: File, *, listening: ListenOptions, inspector: bool = False, me
         server.middleware(LoggingMiddleware(shown, include_payloads=True, max_payload_length=300))
     # With more than one this process is a worker; its parent says how many there are.
     server.run("http", host=place.host, port=place.port, workers=2, **options)
-    return 0
 
 
 async def _serve_changing(place: ListenPlace, folder: Path, greet: Callable[[int], None]) -> None:

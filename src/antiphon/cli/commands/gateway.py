@@ -60,7 +60,7 @@ def command(
     idle: Annotated[float, click.FloatRange(0)] = terms.IDLE_TIMEOUT,
     max_processes: Annotated[int, click.IntRange(1)] = terms.MAX_PROCESSES,
     verbose: bool = False,
-) -> int:
+) -> None:
     """Serve all configured servers as one.
 
     Over stdio, for the configuration of a host; or over HTTP, beyond this machine only for clients that sign in. What
@@ -122,7 +122,7 @@ def command(
                 gateway, structs.replace(said, names=names or said.names), chosen, servers
             ),
         )
-        return _serve_gateway(gateway, servers.targets, listens)
+        _serve_gateway(gateway, servers.targets, listens)
 
 
 def _read_settings(settings: Path | None, names: Style | None, search: bool | None) -> GatewaySettings:
@@ -192,7 +192,7 @@ def _read_listening(listening: ListenOptions, settings: Path | None) -> _Listeni
     return place, options
 
 
-def _serve_gateway(gateway: Gateway, names: Iterable[str], listens: _Listening | None) -> int:
+def _serve_gateway(gateway: Gateway, names: Iterable[str], listens: _Listening | None) -> None:
     def tell(where: str) -> None:
         print(f"Serving {', '.join(names)} over {where}. Ctrl-C ends it.", file=sys.stderr)
 
@@ -203,7 +203,6 @@ def _serve_gateway(gateway: Gateway, names: Iterable[str], listens: _Listening |
         place, options = listens
         options["on_listening"] = lambda port: tell(place.url(options, port))
         gateway.run(place.kind, host=place.host, port=place.port, **options)
-    return 0
 
 
 def _has_servers(path: Path) -> bool:

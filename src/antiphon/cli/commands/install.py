@@ -51,7 +51,7 @@ def command(
     dry_run: bool = False,
     trust: bool = False,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Put the gateway before a host's servers, or list the hosts.
 
     Without HOST, the hosts found here are listed. With one, its servers are moved behind one entry, antiphon gateway,
@@ -63,7 +63,8 @@ def command(
         --trust: Trust the servers of a project's file as they are, without being asked.
     """
     if host is None:
-        return _print_hosts(as_json=as_json)
+        _print_hosts(as_json=as_json)
+        return
     # The gateway serves the page, and without its packages would leave the host without any tool.
     load_opener()
     place = find_installation(host, file)
@@ -87,7 +88,6 @@ def command(
         print(make_inert(line))
     if not dry_run:
         print(f"Restart {KNOWN[host].title} to use it.")
-    return 0
 
 
 def _install_gateway(place: Installation, change: FileChange, *, trust: bool) -> None:
@@ -136,7 +136,7 @@ def list_hosts() -> list[tuple[str, Installation]]:
     ]
 
 
-def _print_hosts(*, as_json: bool) -> int:
+def _print_hosts(*, as_json: bool) -> None:
     rows = [
         {"host": name, "title": KNOWN[name].title, "file": str(place.path), "installed": place.is_installed}
         for name, place in list_hosts()
@@ -152,7 +152,6 @@ def _print_hosts(*, as_json: bool) -> int:
         as_json=as_json,
         nothing=f"None of the known hosts is here: {', '.join(KNOWN)}.",
     )
-    return 0
 
 
 def find_installation(host: str, file: Path | None) -> Installation:
@@ -184,7 +183,7 @@ def _find_program() -> str:
     return found
 
 
-def uninstall(host: Annotated[str, f"HOST: {_HOST_HELP}", _complete_host], *, file: File = None) -> int:
+def uninstall(host: Annotated[str, f"HOST: {_HOST_HELP}", _complete_host], *, file: File = None) -> None:
     """Give a host its own servers back.
 
     The file becomes what it was, to the byte. If it was changed since, only the gateway's entry is taken out.
@@ -198,4 +197,3 @@ def uninstall(host: Annotated[str, f"HOST: {_HOST_HELP}", _complete_host], *, fi
         print(f"What was changed in the gateway's list of servers is kept in {done.edited}.")
     if done.restored:
         print(make_inert(f"The host's own again: {', '.join(done.restored)}."))
-    return 0

@@ -107,7 +107,6 @@ async def _show_device_page(page: DevicePage) -> None:
     sys.stderr.write(f"On any device, open {make_inert(page.address)} and type this code: {make_inert(page.code)}\n")
     if page.complete is not None:
         sys.stderr.write(f"or open {make_inert(page.complete)}\n")
-    sys.stderr.flush()
 
 
 async def logins(*, principal: For = None, as_json: Json = False) -> None:

@@ -197,18 +197,17 @@ Server = Annotated[
 
 
 @commands.command("show")
-def show_(*, server: Server = None, as_json: Json = False, config: ConfigFile = None) -> int:
+def show_(*, server: Server = None, as_json: Json = False, config: ConfigFile = None) -> None:
     """Show the rules and what holds for each server; the usual command."""
     settings = read_configuration(config, os.environ)
     if server is not None:
         identities = identities_of(server)
         policy = find_effective_policy(settings, *identities)
         _print_policy(settings, policy, {identities[0]: settings.for_server(*identities)}, as_json=as_json)
-        return 0
+        return
     entries = dict.fromkeys(entry.find_identity for entry in (*settings.servers, *settings.tightened_servers))
     servers = {"": settings.for_server(""), **{known_as: settings.for_server(known_as) for known_as in entries}}
     _print_policy(settings, settings.policy or Policy(), servers, as_json=as_json)
-    return 0
 
 
 @commands.command()

@@ -32,7 +32,7 @@ def command(
     config: ConfigFile = None,
     stateless: bool = False,
     workers: Annotated[int, click.IntRange(1, MAX_WORKERS)] = 1,
-) -> int:
+) -> None:
     """Serve the server that a Python file defines.
 
     Over stdio, until the client disconnects; or, with --http, --sse or --ws, over a network until Ctrl-C.
@@ -51,23 +51,22 @@ def command(
         options = listening.options(load_config(os.environ, file=config).auth if config is not None else None)
         if stateless:
             options["stateless"] = True
-        return _serve_at(place, server, options, workers)
+        _serve_at(place, server, options, workers)
+        return
     others = {"--config": config is not None, "--stateless": stateless, "--workers": workers > 1}
     given = ", ".join(filter(None, (listening.given, *(name for name, is_given in others.items() if is_given))))
     if given:
         raise ConfigError(f"{given}: for a network only; add --http, --sse or --ws")
     server.run()
-    return 0
 
 
-def _serve_at(place: ListenPlace, server: Server, options: ServeOptions, workers: int) -> int:
+def _serve_at(place: ListenPlace, server: Server, options: ServeOptions, workers: int) -> None:
     def tell(port: int) -> None:
         by = f" with {workers} workers" if workers > 1 else ""
         print(f"Serving {server.name!r} at {place.url(options, port)}{by}. Ctrl-C ends it.", file=sys.stderr)
 
     options["on_listening"] = tell
     server.run(place.kind, host=place.host, port=place.port, workers=workers, **options)
-    return 0
 
 
 def split_name(file: str) -> tuple[Path, str | None]:

@@ -22,7 +22,7 @@ Files = Annotated[list[Path], "FILE...: The files, such as .mcp.json."]
 
 
 @commands.command("list")
-def list_(*, as_json: Json = False) -> int:
+def list_(*, as_json: Json = False) -> None:
     """List the files that are trusted; the usual command."""
     print_list(
         Trust().all(),
@@ -35,11 +35,10 @@ def list_(*, as_json: Json = False) -> int:
         as_json=as_json,
         nothing="No project's file is trusted.",
     )
-    return 0
 
 
 @commands.command()
-def add(files: Files, *, environment: bool = False) -> int:
+def add(files: Files, *, environment: bool = False) -> None:
     """Trust files as they are now, and show what they may start and what they are given.
 
     Usage:
@@ -53,7 +52,6 @@ def add(files: Files, *, environment: bool = False) -> int:
         Trust().add(path, data, environment=environment)
         given = "with your whole environment" if environment else "with a minimal environment"
         print_text(f"{path}: trusted {given}, until it changes")
-    return 0
 
 
 @commands.command()

@@ -40,10 +40,8 @@ MAX_ANCHORS = 64 * 1024 * 1024
 """Most bytes of a file of anchors: half a million of them, one per minute for a year."""
 
 
-def read_head(text: str | None) -> Head | None:
+def read_head(text: str) -> Head:
     """Read a head as ``verify_entries`` prints it."""
-    if text is None:
-        return None
     match = _HEAD.fullmatch(text.strip())
     if match is None:
         raise ConfigError("--known: a head is written NUMBER:HASH, as antiphon audit verify prints it")
@@ -127,11 +125,9 @@ def read_anchors(file: Path, *, make: bool = False) -> list[Head]:
         raise ConfigError(f"{file}: has no anchor in it, so it proves nothing; name the file that was written to")
     for number, line in enumerate(lines, 1):
         try:
-            head = read_head(msgspec.json.decode(line, type=Anchor).head)
+            heads.append(read_head(msgspec.json.decode(line, type=Anchor).head))
         except (msgspec.MsgspecError, RecursionError, ConfigError):
             raise ConfigError(f"{file}, line {number}: not an anchor, as antiphon audit anchor writes it") from None
-        if head is not None:
-            heads.append(head)
     return heads
 
 
@@ -239,8 +235,7 @@ async def verify(
         --known HEAD: A head that you noted earlier, which the record must contain.
         --anchors FILE: A file in which antiphon audit anchor noted heads, all of which the record must contain.
     """
-    head = read_head(known)
-    heads = ([] if head is None else [head]) + ([] if anchors is None else read_anchors(anchors))
+    heads = ([] if known is None else [read_head(known)]) + ([] if anchors is None else read_anchors(anchors))
     if file is not None:
         return print_proof(verify_file(file, heads), as_json=as_json)
     async with open_chosen_store(where) as store:

@@ -34,7 +34,7 @@ _FORMATS = {"directory": "filepath", "file": "filepath", "number": "number", "bo
 Folder = Annotated[Path, "[FOLDER]: The folder of the server's pyproject.toml; by default this one."]
 
 
-def command(folder: Folder = Path()) -> int:
+def command(folder: Folder = Path()) -> None:
     """Write a server's bundle, and its entry for the registry.
 
     Both are made from pyproject.toml and its table [tool.antiphon.pack], checked with their own schemas, and written to
@@ -72,7 +72,6 @@ def command(folder: Folder = Path()) -> int:
         replace_file(out / name, data, mode=0o644)
         print(f"{out / name}: {len(data):,} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}")
     print(f"In the bundle: {', '.join(packed)}")
-    return 0
 
 
 def _read_data(name: str) -> dict[str, Any]:
