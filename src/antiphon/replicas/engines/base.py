@@ -262,10 +262,11 @@ def make_unavailable(engine: str, patience: float, error: Exception) -> ClusterU
     return ClusterUnavailable(f"{engine} did not do it within {patience:g} s: {type(error).__name__}")
 
 
-def check_size(data: bytes) -> None:
-    """Raise ``ClusterUnavailable`` for what is too large for any engine."""
-    if len(data) > MAX_MESSAGE:
-        raise ClusterUnavailable(f"{len(data)} bytes are too many for one message: {MAX_MESSAGE} are allowed")
+def check_size(*values: object) -> None:
+    """Raise ``ClusterUnavailable`` if bytes among these values are too many for any engine."""
+    for data in values:
+        if isinstance(data, bytes) and len(data) > MAX_MESSAGE:
+            raise ClusterUnavailable(f"{len(data)} bytes are too many for one message: {MAX_MESSAGE} are allowed")
 
 
 def check_revision(found: int, oldest: int) -> None:

@@ -162,7 +162,6 @@ class PostgresCluster(base.ClusterMember):
 
     async def _store_message(self, replica: str | None, topic: str, data: bytes) -> None:
         """Store a message for a replica, or for all others; also for those that may only have been cut off lately."""
-        base.check_size(data)
         await self._do(
             "execute",
             "WITH sent AS (INSERT INTO ~messages (receiver, sender, topic, data, until) "
@@ -223,7 +222,6 @@ class PostgresCluster(base.ClusterMember):
         return await self._store(key, value, ttl, replaces=False)
 
     async def _store(self, key: str, value: bytes, ttl: float, *, replaces: bool) -> bool:
-        base.check_size(value)
         statement = (
             "INSERT INTO ~records VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3)) ON CONFLICT (key) "
             "DO UPDATE SET value = excluded.value, until = excluded.until "
@@ -232,7 +230,6 @@ class PostgresCluster(base.ClusterMember):
         return bool(await self._do("fetchval", statement, key, value, ttl, replaces))
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        base.check_size(value)
         statement = (
             "UPDATE ~records SET value = $2, until = clock_timestamp() + make_interval(secs => $3) "
             "WHERE key = $1 AND value = $4 AND until > clock_timestamp() RETURNING 1"
@@ -245,7 +242,6 @@ class PostgresCluster(base.ClusterMember):
     # --- events -------------------------------------------------------------------------------------------------
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
-        base.check_size(data)
         statement = (
             "INSERT INTO ~events VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4)) "
             "ON CONFLICT DO NOTHING"
@@ -267,6 +263,7 @@ class PostgresCluster(base.ClusterMember):
 
     async def _do(self, how: str, statement: str, *values: object) -> Any:
         """Run a statement, no longer than the database has for one."""
+        base.check_size(*values)
         if self._pool is None:
             raise ClusterUnavailable("This replica has not joined its cluster")
         # In a task of its own: asyncpg, once cancelled, first asks the database to stop, which may not answer.

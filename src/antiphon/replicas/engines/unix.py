@@ -308,10 +308,8 @@ class UnixCluster(ClusterMember):
         if self._writer is None or self._writer.is_closing() or self._reading is None or self._reading.done():
             # A transport can be closed before its reader has seen the end; uvloop raises RuntimeError for a write then.
             raise ClusterUnavailable("The processes of this server cannot reach each other")
-        for each in (*given, *named.values()):
-            if isinstance(each, bytes):
-                # Checked before it is sent: the hub cuts off a process whose frame is too long.
-                check_size(each)
+        # Checked before it is sent: the hub cuts off a process whose frame is too long.
+        check_size(*given, *named.values())
         number = next(self._numbers)
         done = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:

@@ -16,7 +16,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
-from antiphon.errors import ClusterUnavailable, InvalidRequest, PeerError
+from antiphon.errors import ClusterUnavailable, PeerError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import HeaderPair, HttpRefusal
@@ -24,7 +24,7 @@ from antiphon.replicas.engines.base import LEASE
 from antiphon.replicas.http import records
 from antiphon.replicas.http.relay import Cut, Relays, give_up, unavailable_unless_begun
 from antiphon.transports.http.server.app import HttpApp
-from antiphon.transports.http.server.asgi import Http, Message, Send, send_refusal, send_unavailable
+from antiphon.transports.http.server.asgi import NO_SESSION, Http, Message, Send, send_refusal, send_unavailable
 from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
 from antiphon.transports.http.server.sessions import SessionHomes
 from antiphon.wire.envelope import decode_envelope
@@ -198,8 +198,6 @@ def _may_come_again(body: bytes) -> bool:
 
 
 log = logging.getLogger(__name__)
-
-_NO_SESSION = HttpRefusal(404, InvalidRequest("Session not found"))
 
 _LEFT = "The session goes on at another replica"
 
@@ -444,7 +442,7 @@ class Membership(SessionHomes):
                 await response.refuse(_LEFT)
             else:
                 # The engine may have lost the record, which its home then gives it again.
-                await response.end(None if await self._is_unsure() else _NO_SESSION)
+                await response.end(None if await self._is_unsure() else NO_SESSION)
         except ClusterUnavailable:
             if session is not None and self.sessions.lives(session):
                 self._record_late([session])

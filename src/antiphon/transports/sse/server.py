@@ -35,9 +35,7 @@ _POST_PATH, _PARAMETER = "/messages", "session_id"
 _MAX_CAME = 1_000
 """Latest requests whose ids are remembered: as many as one client may have open (``engine.connection.MAX_SERVED``)."""
 
-_NO_SESSION = HttpRefusal(404, InvalidRequest("Session not found"))
 _NOT_FOUND = HttpRefusal(404, InvalidRequest("Not found"))
-_NOT_ALLOWED = HttpRefusal(405, InvalidRequest("Method not allowed"))
 
 
 class SseApp:
@@ -100,7 +98,7 @@ class SseApp:
         elif self._gate is None or await entrance.admit_request(http, self._gate, path):
             # The token comes first: a client that tries the newer transport learns what it needs, and comes back.
             method, work = served
-            await (work(http) if http.method == method else asgi.send_refusal(http, _NOT_ALLOWED))
+            await (work(http) if http.method == method else asgi.send_refusal(http, asgi.NOT_ALLOWED))
 
     # --- the stream ---------------------------------------------------------------------------------------------
 
@@ -135,7 +133,7 @@ class SseApp:
         named = parse_qs(http.query.decode("latin-1")).get(_PARAMETER, [""])
         session = self._sessions.get(named[0])
         if session is None or session.principal != http.principal:
-            await asgi.send_refusal(http, _NO_SESSION)
+            await asgi.send_refusal(http, asgi.NO_SESSION)
             return
         body = await asgi.read_body(http, self._max_body, self._body_timeout)
         if isinstance(body, HttpRefusal):

@@ -159,12 +159,8 @@ class Child:
 
     async def _exits(self) -> bool:
         """Wait for the child's end, up to ``grace`` seconds; return whether it ended."""
-        try:
-            async with asyncio.timeout(self._grace):
-                await self._exit.wait()
-        except TimeoutError:
-            return False
-        return True
+        await wait_at_most(self._grace, self._exit.wait())
+        return self._exit.is_set()
 
     def _look_at_group(self, until: float) -> None:
         """Check repeatedly whether the group still has processes, and kill them when their time is over."""

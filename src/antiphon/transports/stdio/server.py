@@ -19,6 +19,7 @@ from typing import IO, ClassVar
 
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConfigError, LocalProtocolError
+from antiphon.machine.asyncio_tasks import wait_at_most
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.transports.stdio.threads import FrameReader, FrameWriter, connect_reader, connect_writer
 
@@ -109,12 +110,7 @@ class StdioServerChannel(ClosedOnce, Receiving):
 
     async def _wait_until_lost(self, seconds: float) -> None:
         """Wait until both transports have closed their files, or the time is over."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._read_all.wait()
-                await self._written.wait()
-        except TimeoutError:
-            pass
+        await wait_at_most(seconds, asyncio.gather(self._read_all.wait(), self._written.wait()))
 
 
 class StandardStreams:

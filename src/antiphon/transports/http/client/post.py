@@ -29,7 +29,7 @@ from yarl import URL
 
 from antiphon.channel import Related
 from antiphon.errors import AntiphonError, ConfigError, InvalidParams, RemoteProtocolError
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.protocol.http.param_headers import encode_value
 from antiphon.protocol.http.sse import Event, EventParser
 from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, suggest_remedy
@@ -253,8 +253,7 @@ class Deliveries:
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start to deliver a message."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        task = start_in(self._tasks, work)
         if len(self._tasks) > _MAX_DELIVERIES:
             self._room.shut()
         task.add_done_callback(self._note_end)
@@ -265,8 +264,7 @@ class Deliveries:
         """What a sender should await, if too many are in flight."""
         return self._room.full
 
-    def _note_end(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+    def _note_end(self, _task: asyncio.Task[None]) -> None:
         if self._room.full is not None and len(self._tasks) <= _MAX_DELIVERIES // 2:
             self._room.open()
 

@@ -25,6 +25,7 @@ from typing import Any
 from msgspec import Raw
 
 from antiphon.errors import InvalidRequest, PeerError
+from antiphon.machine.asyncio_tasks import wait_at_most
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
 from antiphon.protocol.http.rules import Gate, HttpRefusal
@@ -43,7 +44,6 @@ log = logging.getLogger(__name__)
 _UNAVAILABLE = "The server is closing or has too much to do"
 _METHODS = b"GET, POST, DELETE"
 _HEALTH, _READY = "/healthz", "/readyz"
-_NO_SESSION = HttpRefusal(404, InvalidRequest("Session not found"))
 _NEEDS_SESSION = HttpRefusal(400, InvalidRequest("Mcp-Session-Id is required"))
 _ID_IN_USE = HttpRefusal(400, InvalidRequest("Invalid request: this id is in use"))
 _EMPTY = HttpRefusal(400, InvalidRequest("Invalid request: empty batch"))
@@ -152,10 +152,8 @@ class HttpApp:
         self._draining = True
         self.homes.leave(self._check_quiet)
         self._note_quiet()
-        try:
-            async with asyncio.timeout(drain):
-                await self._quiet.wait()
-        except TimeoutError:
+        await wait_at_most(drain, self._quiet.wait())
+        if not self._quiet.is_set():
             log.debug("requests are given up: they did not end within %g s", drain)
         self._closed = True
         await self._stateless.close()
@@ -228,7 +226,7 @@ class HttpApp:
         if method not in {"GET", "DELETE"} or self.settings.stateless or names_modern(http.headers):
             # 2026-07-28: "HTTP GET or DELETE to the MCP endpoint: respond with 405 Method Not Allowed." 2025-11-25: a
             # server that offers no stream at GET, and one that lets no client end its session, answer so, too.
-            await asgi.send_refusal(http, HttpRefusal(405, InvalidRequest("Method not allowed")), None, self._allow)
+            await asgi.send_refusal(http, asgi.NOT_ALLOWED, None, self._allow)
         else:
             await self._get_or_delete(http, method)
 
@@ -447,4 +445,4 @@ def _read_member(body: bytes) -> tuple[Envelope | None, HttpRefusal | None]:
 
 
 def _without_session(http: asgi.Http) -> HttpRefusal:
-    return _NEEDS_SESSION if rules.SESSION_ID not in http.headers else _NO_SESSION
+    return _NEEDS_SESSION if rules.SESSION_ID not in http.headers else asgi.NO_SESSION

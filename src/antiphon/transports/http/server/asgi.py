@@ -151,6 +151,8 @@ async def send_unavailable(http: Http, why: str) -> None:
     await send_refusal(http, HttpRefusal(503, InvalidRequest(why)), None, (b"retry-after", b"5"), (NOT_ACCEPTED, b"1"))
 
 
+NO_SESSION = HttpRefusal(404, InvalidRequest("Session not found"))
+NOT_ALLOWED = HttpRefusal(405, InvalidRequest("Method not allowed"))
 GONE = HttpRefusal(400, InvalidRequest("The request was not finished"))
 """The client disconnected before its body was complete, so nobody reads this."""
 

@@ -23,7 +23,7 @@ from antiphon.errors import ConfigError, InsufficientScope, InvalidRequest, Temp
 from antiphon.machine.loopback import LOOPBACK
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Admitted, Denied, Gate, HeaderPair, Headers, HttpRefusal
-from antiphon.transports.http.server.asgi import Http, send_json, send_refusal, send_response
+from antiphon.transports.http.server.asgi import NOT_ALLOWED, Http, send_json, send_refusal, send_response
 
 CheckToken = Callable[[str], Awaitable[str | Caller | None] | str | Caller | None]
 """Returns whom a bearer token stands for: the name of a principal, or a ``Caller``, which also has scopes and claims.
@@ -189,7 +189,6 @@ def _describe_problem(
     return str(error)
 
 
-_NOT_READ = HttpRefusal(405, InvalidRequest("Method not allowed"))
 _READ: tuple[HeaderPair, ...] = ((b"cache-control", b"public, max-age=300"),)
 """Cached for long enough that clients that start together fetch it once; short enough for changes to be seen soon."""
 
@@ -234,7 +233,7 @@ def document_at(gate: Gate, http: Http) -> bytes | None:
 async def send_document(http: Http, document: bytes) -> None:
     """Send a public document, such as where to obtain tokens."""
     if http.method != "GET":
-        await send_refusal(http, _NOT_READ, None, (b"allow", b"GET"))
+        await send_refusal(http, NOT_ALLOWED, None, (b"allow", b"GET"))
         return
     await send_json(http, 200, document, _READ)
 

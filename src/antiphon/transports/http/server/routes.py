@@ -106,8 +106,7 @@ class Routes(Struct, eq=False):
         elif entrance.answers_page(http) and not route.is_app:
             await entrance.send_preflight(http, allowed)
         elif route.methods and http.method not in route.methods:
-            refused = HttpRefusal(405, InvalidRequest("Method not allowed"))
-            await asgi.send_refusal(http, refused, None, (b"allow", allowed))
+            await asgi.send_refusal(http, asgi.NOT_ALLOWED, None, (b"allow", allowed))
         elif route.is_app:
             inner = {**http.scope, "root_path": http.root_path + prefix} if prefix else http.scope
             await route.function(inner, http.receive, http.send)
