@@ -30,7 +30,7 @@ from antiphon.machine.asyncio_tasks import wait_at_most
 from antiphon.machine.running_processes import show_command
 from antiphon.transports.inbox import ClosedOnce, Frames, Receiving
 from antiphon.transports.stdio.reaper import GUARDIAN, MARK, REAPER, Started, find_left_behind
-from antiphon.transports.stdio.threads import FrameReader, FrameWriter, PipeProtocol, connect_reader, connect_writer
+from antiphon.transports.stdio.threads import FrameReader, FrameWriter, ReadProtocol, connect_reader, connect_writer
 from antiphon.wire.origin import Equipment
 
 _IS_POSIX = os.name == "posix"
@@ -253,7 +253,7 @@ LONGEST_LINE = 8 * 1024
 """Bytes after which a line is passed on unfinished. Longer than any line a person reads."""
 
 
-class StderrTail(PipeProtocol):
+class StderrTail(ReadProtocol):
     """Keeps the last ``limit`` bytes and passes on every line; ``on_lost`` is called once, at the end."""
 
     def __init__(self, limit: int, errlog: ErrLog | None) -> None:

@@ -241,11 +241,11 @@ def _is_pollable(file: IO[bytes]) -> bool:
     return os.name == "posix" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
 
 
-class PipeProtocol(asyncio.Protocol):
-    """Reads from a pipe until that ends or is closed."""
+class ReadProtocol(asyncio.Protocol):
+    """Reads from a file until that ends or is closed."""
 
     _transport: asyncio.ReadTransport | None = None
-    """The pipe, while it is open."""
+    """Of the file, while that is open."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
@@ -257,7 +257,7 @@ class PipeProtocol(asyncio.Protocol):
             self._transport.close()
 
 
-class FrameReader(PipeProtocol):
+class FrameReader(ReadProtocol):
     """Splits what arrives into frames; all lines of one read are passed on together.
 
     ``on_lost`` is called once, when nothing more can arrive; it decides when the inbox ends. ``sift`` may drop frames
