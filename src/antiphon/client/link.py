@@ -15,7 +15,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from msgspec import DecodeError, Raw, Struct
+from msgspec import Struct
 
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers
@@ -23,7 +23,7 @@ from antiphon.client.client_middleware import ClientMiddlewareStack, ClientReque
 from antiphon.client.connection import targets
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.notifications import ClientNotices
-from antiphon.client.requests.attempts import PAUSES, RepeatingConnection, may_repeat
+from antiphon.client.requests.attempts import PAUSES, RepeatingConnection, may_repeat, read_legacy
 from antiphon.client.requests.request_calls import Calls, loose_origin
 from antiphon.client.rounds.loop import PendingRound, RoundLimits
 from antiphon.engine.connection import Connection
@@ -45,15 +45,12 @@ from antiphon.transports.http.client.error_replies import (
     is_refused_outright,
     is_unreachable,
 )
-from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel, Wire
-from antiphon.wire.envelope import decode_wire
+from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel
 from antiphon.wire.lifecycle import DiscoverResult, InitializeResult
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.origin import Launch, Origin
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
-
-R = TypeVar("R", bound=Wire)
 
 PROBE_TIMEOUT = 5.0
 """Seconds a server has to answer the probe, which a legacy one may ignore (2026-07-28 basic/transports/stdio)."""
@@ -113,7 +110,8 @@ async def open_session(
 
 async def _shake_hands(peer: Peer, legacy: tuple[Revision, ...]) -> None:
     raw = await peer.request(peer.session.initialize(legacy[-1]), timeout=None)
-    wait = peer.send(peer.session.handle_initialized(_decode_result(raw, InitializeResult), legacy))
+    agreed = read_legacy(raw, "initialize", InitializeResult)
+    wait = peer.send(peer.session.handle_initialized(agreed, legacy))
     if wait is not None:
         await wait
 
@@ -126,7 +124,7 @@ async def _probe_server(peer: Peer, allowed: tuple[Revision, ...], *, again: boo
     only_modern = all(one.modern for one in allowed)
     try:
         raw = await peer.request(peer.session.probe(allowed[-1]), timeout=None if only_modern else PROBE_TIMEOUT)
-        found = _decode_result(raw, DiscoverResult)
+        found = read_legacy(raw, "server/discover", DiscoverResult)
     except (CallTimeout, RemoteProtocolError):
         # Silence, or an answer that no modern server gives.
         return False
@@ -142,13 +140,6 @@ async def _probe_server(peer: Peer, allowed: tuple[Revision, ...], *, again: boo
             return False
         raise
     return peer.session.handle_discovery(found, allowed) is not None
-
-
-def _decode_result(raw: Raw, kind: type[R]) -> R:
-    try:
-        return decode_wire(raw, kind)
-    except DecodeError as error:
-        raise RemoteProtocolError(f"The server's answer cannot be read as {kind.__name__}: {error}") from None
 
 
 def _offers_era(error: PeerError, allowed: tuple[Revision, ...], *, modern: bool) -> bool:

@@ -55,15 +55,13 @@ class _OutgoingParams(Struct):
     meta: _OutgoingMeta | None = field(name="_meta", default=None)
 
 
-class _Sent(Struct):
-    id: RequestId | None = None
-    method: str | None = None
-    params: _OutgoingParams | None = None
-
-
 class _Bare(Struct):
     id: RequestId | None = None
     method: str | None = None
+
+
+class _Sent(_Bare):
+    params: _OutgoingParams | None = None
 
 
 class _Head(Struct):

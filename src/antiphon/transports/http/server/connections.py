@@ -219,12 +219,7 @@ def _encode_request(scope: Scope, body: bytes) -> bytes | None:
 
 def bound_connections(limits: ConnectionLimits) -> type[BoundedConnection]:
     """Make the class of connections with these limits."""
-    limited = limits
-
-    class Connection(BoundedConnection):
-        limits = limited
-
-    return Connection
+    return type("Connection", (BoundedConnection,), {"limits": limits})
 
 
 class Sweep:
