@@ -93,7 +93,7 @@ class Replicas:
         process of a change.
     """
 
-    _cluster: Cluster
+    cluster: Cluster
     _name: str
     _seal: _Sealer
     _subscriptions: _SubscribedUris
@@ -112,18 +112,8 @@ class Replicas:
     def __post_init__(self) -> None:
         seal = self._seal
         topic = f"tallies/{self._name}"
-        self.tallies = Tallies(self._cluster, topic, seal.seal_bytes, seal.open_bytes, time.monotonic)
+        self.tallies = Tallies(self.cluster, topic, seal.seal_bytes, seal.open_bytes, time.monotonic)
         """What each replica counts and reports to the others."""
-
-    @property
-    def join_processes(self) -> bool:
-        """Whether replicas in other processes can be reached."""
-        return self._cluster.joins_processes
-
-    @property
-    def own_name(self) -> str:
-        """Name of this replica in the cluster."""
-        return self._cluster.replica
 
     @asynccontextmanager
     async def joined(self) -> AsyncGenerator[None]:
@@ -132,12 +122,12 @@ class Replicas:
         Raises:
             ClusterUnavailable: the engine cannot be reached.
         """
-        await self._cluster.open()
+        await self.cluster.open()
         ends: list[Callable[[], None]] = []
         counting: asyncio.Task[None] | None = None
         try:
             await self._agree_on_key()
-            ends += self._cluster.listen(self._topic, self._heard), self._cluster.on_lapse(self._store_key_again)
+            ends += self.cluster.listen(self._topic, self._heard), self.cluster.on_lapse(self._store_key_again)
             counting = asyncio.get_running_loop().create_task(self.tallies.run())
             self._loop = asyncio.get_running_loop()
             yield
@@ -148,7 +138,7 @@ class Replicas:
             for end in ends:
                 end()
             await end_tasks(self._telling, self._storing_key, counting)
-            await self._cluster.close()
+            await self.cluster.close()
 
     def connect_endpoint(self, options: dict[str, Any], covers: Covers | None) -> None:
         """Complete the options of an HTTP endpoint (``HttpApp``) with what it shares with those of other replicas."""
@@ -156,7 +146,7 @@ class Replicas:
         from antiphon.replicas.http.records import ReplicaCommons, SharedEvents
 
         common = ReplicaCommons(
-            cluster=self._cluster,
+            cluster=self.cluster,
             name=self._name,
             seal=self._seal.seal_bytes,
             unseal=self._seal.open_bytes,
@@ -175,8 +165,8 @@ class Replicas:
             return
         place = f"key/{self._name}"
         made = os.urandom(32)
-        if not await self._cluster.add(place, made, _KEY_FOR):
-            found = await self._cluster.get(place)
+        if not await self.cluster.add(place, made, _KEY_FOR):
+            found = await self.cluster.get(place)
             if found is None or len(found) != len(made):
                 raise ConfigError(
                     "The key in the cluster's engine is not valid; give the server its own: Server(keys=[...])"
@@ -188,7 +178,7 @@ class Replicas:
     def _store_key_again(self) -> None:
         """Store the key again if the engine has lost it, before a replica that starts makes another."""
         if self._made_key is not None and (self._storing_key is None or self._storing_key.done()):
-            storing = self._cluster.add(f"key/{self._name}", self._made_key, _KEY_FOR)
+            storing = self.cluster.add(f"key/{self._name}", self._made_key, _KEY_FOR)
             self._storing_key = asyncio.get_running_loop().create_task(_store_quietly(storing))
 
     # --- sessions -----------------------------------------------------------------------------------------------
@@ -248,7 +238,7 @@ class Replicas:
             del self._waiting[notice]
             sealed = self._seal.seal_bytes(encode_value(notice), self._topic.encode())
             try:
-                await self._cluster.publish(self._topic, sealed)
+                await self.cluster.publish(self._topic, sealed)
             except ClusterUnavailable as error:
                 if not late:
                     log.warning("changes cannot be told to other replicas yet: %s", error)

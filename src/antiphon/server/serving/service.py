@@ -188,7 +188,7 @@ class Service:
     @property
     def joins_processes(self) -> bool:
         """Whether its sessions may be reached from other processes, by its cluster or by that of its workers."""
-        return self.replicas is None or self.replicas.join_processes
+        return self.replicas is None or self.replicas.cluster.joins_processes
 
     def connect_endpoint(self, options: dict[str, Any], covers: Covers | None) -> None:
         """Complete the options of an endpoint with what it shares with those of other processes, if there are any."""

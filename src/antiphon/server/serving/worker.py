@@ -98,7 +98,7 @@ class _Serving:
         signal.signal(signal.SIGINT, _leave_to_parent)
         replicas = self._service.replicas
         assert replicas is not None
-        self._link.send(worker_link.Ready(replicas.own_name))
+        self._link.send(worker_link.Ready(replicas.cluster.replica))
 
     def _report(self) -> None:
         """Report how many connections have ended, if the number has changed since the last report."""
