@@ -126,10 +126,10 @@ def test_whoever_is_refused_needs_no_configuration():
 
 
 @pytest.mark.usefixtures("folder")
-def test_the_key_in_the_environment_chooses():
+def test_the_key_in_the_environment_chooses(monkeypatch: pytest.MonkeyPatch):
     """Where nothing is configured."""
-    host = choose_host(AnswerOptions(yes=True), environ={"OPENAI_API_KEY": "key"})
-    assert host.provider.name == "gpt-5-mini"
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    assert choose_host(AnswerOptions(yes=True)).provider.name == "gpt-5-mini"
 
 
 def test_a_file_of_servers_is_none_of_ours():

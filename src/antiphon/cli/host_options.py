@@ -61,12 +61,7 @@ class DefaultReviewer:
 
 
 def choose_host(
-    answers: AnswerOptions,
-    *,
-    config: Path | None = None,
-    soon: bool = False,
-    model_api: bool = False,
-    environ: Mapping[str, str] = os.environ,
+    answers: AnswerOptions, *, config: Path | None = None, soon: bool = False, model_api: bool = False
 ) -> ConfiguredHost:
     """Make the host for a command. Closing it closes its store.
 
@@ -84,19 +79,19 @@ def choose_host(
     if answers.deny:
         if config is not None:
             # Checks that a file which was named exists and can be read.
-            read_configuration(config, environ)
+            read_configuration(config, os.environ)
         # Nothing will be asked of this host, whatever is configured.
         return ConfiguredHost(
-            Config(), environ, provider=make_named_provider("echo"), review="refuse", model_api=endpoint
+            Config(), os.environ, provider=make_named_provider("echo"), review="refuse", model_api=endpoint
         )
-    configured = read_configuration(config, environ)
-    completes = _choose_provider(configured, answers.provider, answers.model, environ)
+    configured = read_configuration(config, os.environ)
+    completes = _choose_provider(configured, answers.provider, answers.model, os.environ)
     place = answers.store or configured.store
     opened = open_store(place) if place is not None else None
     kept = opened or usual_store(soon=soon)
     return ConfiguredHost(
         configured,
-        environ,
+        os.environ,
         provider=completes,
         reviewer=DefaultReviewer() if answers.yes else _choose_reviewer(opened, kept, answers.review, configured),
         review="never" if answers.yes else None,
