@@ -98,7 +98,7 @@ class Receiving:
     __slots__ = ()
 
     _inbox: Inbox
-    _reason: str
+    _reason: str = ""
     """Why it has ended; empty until then."""
 
     def end(self, reason: str, *, drop: bool = False) -> None:

@@ -70,7 +70,6 @@ class QueuedChannel(Receiving):
         self._held = Room()
         self._inbox = Inbox(self._held.shut, self._held.open)
         self._outbox = Outbox(wake)
-        self._reason = ""
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         return self._outbox.put(frame.data)

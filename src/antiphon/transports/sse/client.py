@@ -41,7 +41,6 @@ class SseClientChannel(ClosedOnce, Receiving):
         self._inbox = self._line.inbox
         self._deliveries = post.Deliveries()
         self._reading: asyncio.Task[None] | None = None
-        self._reason = ""
 
     @classmethod
     async def open(cls, to: Dial) -> SseClientChannel:
@@ -54,7 +53,7 @@ class SseClientChannel(ClosedOnce, Receiving):
         """
         target, proxy, sent = http_request.check_url(to.url), to.proxy, http_request.check_headers(to.headers or {})
         if to.trust_env:
-            target, proxy = await post.find_surroundings(target, proxy)
+            target, proxy = await asyncio.to_thread(post.find_surroundings, target, proxy)
         session = http_request.new_session(ssl=to.ssl, proxy=proxy, access=to.access)
         limit = asyncio.timeout(_ENDPOINT_TIMEOUT)
         opening = http_request.Web(target, session, sent, access=to.access, pause=lambda: both_stopped(to.pause, limit))

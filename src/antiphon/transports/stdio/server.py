@@ -41,7 +41,6 @@ class StdioServerChannel(ClosedOnce, Receiving):
         self._streams = streams
         self._parent_check = parent_check
         self._parent = os.getppid()
-        self._reason = ""
         self._read_all = asyncio.Event()
         self._written = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None

@@ -18,17 +18,13 @@ from antiphon.machine.asyncio_tasks import both_stopped, end_tasks, wait_at_most
 from antiphon.transports.http.client import error_replies, http_request
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
-
-SUBPROTOCOL = "mcp"
+from antiphon.transports.websocket import EXPIRED, SUBPROTOCOL
 
 _HEARTBEAT = 30.0
 """Seconds between pings: less than the minute after which proxies close a silent connection."""
 
 _FAREWELL = 2.0
 """Seconds for each step of the shutdown."""
-
-_EXPIRED = 3000
-"""The registered close code "Unauthorized"."""
 
 
 class WebSocketClientChannel(ClosedOnce, QueuedChannel):
@@ -106,7 +102,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
 
     def _why_ended(self) -> str:
         code = self._socket.close_code
-        if code == _EXPIRED:
+        if code == EXPIRED:
             return (
                 f"{self._where} closed the WebSocket, because the token it was opened with has expired: connect again"
             )

@@ -18,10 +18,9 @@ from antiphon.protocol.http.rules import Denied, Gate, HttpRefusal, check_unambi
 from antiphon.transports.http.server import asgi, entrance
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
+from antiphon.transports.websocket import EXPIRED, SUBPROTOCOL
 
 log = logging.getLogger(__name__)
-
-SUBPROTOCOL = "mcp"
 
 Serve = Callable[[Channel, Caller | None, Mapping[str, str]], Awaitable[None]]
 """``(channel, who opened it, headers of the opening request)``; returns when the peer or the channel has ended."""
@@ -30,8 +29,6 @@ _STALL = 30.0
 """Seconds without reading after which a client counts as gone."""
 
 _REFUSED = 1008
-_EXPIRED = 3000
-"""The registered close code "Unauthorized"."""
 _GOING_AWAY = 1001
 
 
@@ -188,7 +185,7 @@ class _Socket(ClosedOnce, QueuedChannel):
 
     def expire(self) -> None:
         """Take nothing more: the token it was opened with has expired, and the client is told so."""
-        self._code = _EXPIRED
+        self._code = EXPIRED
         self.end("The token of the WebSocket has expired")
 
     async def _close(self) -> None:

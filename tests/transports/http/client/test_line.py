@@ -86,58 +86,58 @@ def write_netrc(tmp_path, text):
     path.chmod(0o600)
 
 
-async def test_an_environment_that_says_nothing_changes_nothing():
+def test_an_environment_that_says_nothing_changes_nothing():
     """Neither the address nor the proxy."""
-    assert await find_surroundings(TARGET, None) == (TARGET, None)
+    assert find_surroundings(TARGET, None) == (TARGET, None)
 
 
-async def test_the_proxy_of_the_scheme_is_taken(monkeypatch):
+def test_the_proxy_of_the_scheme_is_taken(monkeypatch):
     """That of another scheme is not, and one that was named wins."""
     monkeypatch.setenv("https_proxy", "http://other:1")
-    assert (await find_surroundings(TARGET, None))[1] is None
+    assert find_surroundings(TARGET, None)[1] is None
     monkeypatch.setenv("http_proxy", "http://proxy:3128")
-    assert URL((await find_surroundings(TARGET, None))[1] or "") == URL("http://proxy:3128")
-    assert (await find_surroundings(TARGET, "http://mine:1"))[1] == "http://mine:1"
+    assert URL(find_surroundings(TARGET, None)[1] or "") == URL("http://proxy:3128")
+    assert find_surroundings(TARGET, "http://mine:1")[1] == "http://mine:1"
 
 
-async def test_hosts_may_be_excepted(monkeypatch):
+def test_hosts_may_be_excepted(monkeypatch):
     """``NO_PROXY`` names them."""
     monkeypatch.setenv("http_proxy", "http://proxy:3128")
     monkeypatch.setenv("no_proxy", "example.com")
-    assert (await find_surroundings(TARGET, None))[1] is None
+    assert find_surroundings(TARGET, None)[1] is None
 
 
-async def test_a_proxy_behind_tls_is_left_to_others(monkeypatch, caplog):
+def test_a_proxy_behind_tls_is_left_to_others(monkeypatch, caplog):
     """And it is said."""
     monkeypatch.setenv("http_proxy", "https://proxy:3128")
-    assert (await find_surroundings(TARGET, None))[1] is None
+    assert find_surroundings(TARGET, None)[1] is None
     assert "is not used" in caplog.text
 
 
-async def test_a_proxy_without_an_address_is_refused(monkeypatch):
+def test_a_proxy_without_an_address_is_refused(monkeypatch):
     """What is there is not shown: it may hold a password."""
     monkeypatch.setenv("http_proxy", "http://me:secret@[")
     with pytest.raises(ConfigError, match="no address") as caught:
-        await find_surroundings(TARGET, None)
+        find_surroundings(TARGET, None)
     assert "secret" not in str(caught.value)
 
 
-async def test_credentials_come_from_netrc(monkeypatch, tmp_path):
+def test_credentials_come_from_netrc(monkeypatch, tmp_path):
     """For the server and for the proxy, unless an address has some."""
     write_netrc(tmp_path, "machine example.com login me password s:e@c\nmachine proxy login p password q\n")
     monkeypatch.setenv("http_proxy", "http://proxy:3128")
-    target, proxy = await find_surroundings(TARGET, None)
+    target, proxy = find_surroundings(TARGET, None)
     assert (target.user, target.password) == ("me", "s:e@c")
     assert URL(proxy or "").user == "p"
     named = TARGET.with_user("you")
-    assert (await find_surroundings(named, None))[0] == named
-    assert (await find_surroundings(URL("http://other.com/"), None))[0] == URL("http://other.com/")
+    assert find_surroundings(named, None)[0] == named
+    assert find_surroundings(URL("http://other.com/"), None)[0] == URL("http://other.com/")
 
 
-async def test_a_netrc_that_cannot_be_read_is_as_none(tmp_path, caplog):
+def test_a_netrc_that_cannot_be_read_is_as_none(tmp_path, caplog):
     """The log says so, without what is in it."""
     write_netrc(tmp_path, "nonsense secret")
-    assert await find_surroundings(TARGET, None) == (TARGET, None)
+    assert find_surroundings(TARGET, None) == (TARGET, None)
     assert "cannot be read" in caplog.text
     assert "secret" not in caplog.text
 

@@ -62,7 +62,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
         """
         target, proxy = check_url(to.url), to.proxy
         if to.trust_env:
-            target, proxy = await post.find_surroundings(target, proxy)
+            target, proxy = await asyncio.to_thread(post.find_surroundings, target, proxy)
         session = new_session(ssl=to.ssl, proxy=proxy, access=to.access)
         try:
             return cls(Web(target, session, to.headers, access=to.access, pause=to.pause), max_frame=to.max_frame)

@@ -172,18 +172,14 @@ class ClientLine:
 log = logging.getLogger("antiphon.transports")
 
 
-async def find_surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]:
-    """Return the address with its credentials from ``.netrc``, and the proxy to use.
+def find_surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]:
+    """Return the address with its credentials from ``.netrc``, and the proxy to use. Reads files.
 
     Credentials in ``target``, and ``proxy``, take precedence.
 
     Raises:
         ConfigError: a proxy variable holds no address.
     """
-    return await asyncio.to_thread(_look_around, target, proxy)
-
-
-def _look_around(target: URL, proxy: str | None) -> tuple[URL, str | None]:
     secrets = _read_netrc()
     found = None if proxy is not None else _proxy_to(target)
     if found is not None:
