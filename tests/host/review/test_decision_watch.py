@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.host import MemoryStore
 from antiphon.host.review.decision_watch import DecisionWatch
-from antiphon.host.store.base import Decided, ReviewRow
+from antiphon.host.store.base import Decided, PendingCallRow, ReviewRow
 from tests.host.store.stores import review
 
 
@@ -41,3 +41,33 @@ async def test_a_decision_reads_only_its_own_question(monkeypatch: pytest.Monkey
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_question_that_its_last_call_has_left_is_not_claimed(monkeypatch: pytest.MonkeyPatch):
+    """It was just being read, because of another call that waits here; it stays for when its own call is made again."""
+    store = MemoryStore(clock=lambda: 1_000_000.0)
+    waiting = DecisionWatch(store, lambda: 1_000_000.0, lambda: 0.0)
+    reading, has_left = asyncio.Event(), asyncio.Event()
+    read = store.review
+
+    async def read_slowly(id: str) -> ReviewRow | None:
+        if id == "left":
+            reading.set()
+            await has_left.wait()
+        return await read(id)
+
+    monkeypatch.setattr(store, "review", read_slowly)
+    rows = [await store.put_review(review(id, host=store.host, fingerprint=id)) for id in ("left", "other")]
+    async with asyncio.timeout(60):
+        left, other = (asyncio.create_task(waiting.wait(row)) for row in rows)
+        await reading.wait()
+        left.cancel()
+        await asyncio.wait([left])
+        call = PendingCallRow(id="left", fingerprint="left", owner="x", until=1_000_100.0)
+        assert await store.leave_review(call, most=1)
+        has_left.set()
+        await store.decide([Decided(id="other", decision="1")])
+        assert (await other).state == "decided"
+    kept = await read("left")
+    assert kept is not None
+    assert (kept.host, kept.expires) == (None, 1_000_100.0)

@@ -106,7 +106,7 @@ async def test_a_person_whose_clock_differs_holds_an_approval_no_longer(
     """The page runs where the clock is an hour ahead, or was set since: the host goes by how long it was to be held."""
     async with waiting(place, monkeypatch) as made:
         [question] = await first(made.queue)
-        await until(lambda: made.queue._waiting._seen)
+        await until(lambda: any(each.is_read for each in made.queue._waiting._questions.values()))
         decided = made.make_queue(lambda: made.wall.now)
         made.wall.now += skew
         await decided.decide(question.id, approval(question), hash=question.hash)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from antiphon.host import Host, MemoryStore, Scripted
+from antiphon.host import Approve, Host, MemoryStore, Scripted
 from antiphon.host.review.question import PENDING, PendingCall, fingerprint_call
 from antiphon.host.review.queue import Queue
 from antiphon.host.store.base import ReviewRow, Store
@@ -16,7 +16,7 @@ from antiphon.wire.elicitation import CONFIRM_FORM, ElicitRequestParams
 from antiphon.wire.origin import OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import approve, origin
-from tests.host.review.test_queue import first
+from tests.host.review.test_queue import approval, first, shown
 from tests.host.store.stores import DURABLE, Place
 from tests.support.network import until
 
@@ -114,7 +114,7 @@ async def test_a_question_of_a_killed_gateway_is_withdrawn_with_its_last_caller(
         one = asyncio.create_task(call(killed))
         [question] = await first(queues[killed])
         other = asyncio.create_task(call(alive))
-        await until(lambda: question.id in queues[alive]._waiting._waiting)
+        await until(lambda: question.id in queues[alive]._waiting._questions)
         # A killed process says nothing to the store any more.
         one.cancel()
         queues[killed]._store = queues[killed]._waiting._store = alive
@@ -130,3 +130,28 @@ async def test_a_question_of_a_killed_gateway_is_withdrawn_with_its_last_caller(
             if not await alive.reviews(("pending",)):
                 break
         assert [each.state for each in await queues[alive].history()] == ["withdrawn"]
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+async def test_a_process_that_was_suspended_leaves_a_question_to_the_one_that_took_it_over(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Its caller gives up before it has noticed that: the person's decision reaches the other caller."""
+    async with Place(kind, tmp_path) as place, place.open() as suspended, place.open() as alive:
+        before, after = (Queue(store, clock=place.clock, monotonic=place.clock) for store in (suspended, alive))
+
+        async def follow_nothing(row: ReviewRow) -> ReviewRow:
+            await asyncio.Event().wait()
+            return row
+
+        monkeypatch.setattr(before._waiting, "wait", follow_nothing)
+        item = await shown()
+        given_up = asyncio.create_task(before.review(item))
+        [question] = await first(before)
+        await place.outlast(alive)
+        other = asyncio.create_task(after.review(item))
+        await until(lambda: question.id in after._waiting._questions)
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        await after.decide(question.id, approval(question), hash=question.hash)
+        assert isinstance(await other, Approve)

@@ -32,6 +32,20 @@ _EACH = 50e-6
 _log = logging.getLogger("antiphon.host")
 
 
+class WaitingQuestion(msgspec.Struct, eq=False):
+    """A question that calls of this process wait for."""
+
+    row: base.ReviewRow
+    """As it was when it was last read."""
+    decided: asyncio.Future[base.ReviewRow]
+    end: float | None
+    """When it expires, in the time of the monotonic clock: its callers do not wait by the other one."""
+    calls: int = 0
+    """How many calls wait for it: each is the same call of one principal."""
+    is_read: bool = False
+    """Whether it was read since it is waited for."""
+
+
 class DecisionWatch:
     """The questions of one process that wait for a decision."""
 
@@ -41,18 +55,11 @@ class DecisionWatch:
         self._monotonic = monotonic
         self._ahead = clock() - monotonic()
         """How far the clock is ahead of the monotonic one; that changes when the clock is set."""
-        self._ends: dict[str, float] = {}
-        """When the questions expire, in the time of the monotonic clock: their callers do not wait by the other one."""
-        self._waiting: dict[str, asyncio.Future[base.ReviewRow]] = {}
-        self._rows: dict[str, base.ReviewRow] = {}
-        self._counts: dict[str, int] = {}
-        """How many calls wait for each question."""
-        self._unread: dict[str, None] = {}
+        self._questions: dict[str, WaitingQuestion] = {}
+        self._unread: set[str] = set()
         """Ids of the questions that may have changed."""
         self._release: dict[str, tuple[float | None, float]] = {}
         """The decisions that can still be undone, by their time, and when they take effect, by the monotonic clock."""
-        self._seen: dict[str, None] = {}
-        """Questions that were read since they are waited for."""
         self._looked = 0.0
         """When the last look began that found all changes, by the monotonic clock."""
         self.storing: list[base.ReviewRow] = []
@@ -66,40 +73,37 @@ class DecisionWatch:
     async def wait(self, row: base.ReviewRow) -> base.ReviewRow:
         """Wait until a question is over or decided, and return it as it is then."""
         loop = asyncio.get_running_loop()
-        # Several calls may wait for one question: each is the same call of one principal.
-        decided = self._waiting.get(row.id)
-        if decided is None:
-            decided = self._waiting[row.id] = loop.create_future()
-            self._rows[row.id] = row
-            if row.expires is not None:
-                self._ends[row.id] = row.expires - self._ahead
-        self._counts[row.id] = self._counts.get(row.id, 0) + 1
+        question = self._questions.get(row.id)
+        if question is None:
+            end = None if row.expires is None else row.expires - self._ahead
+            question = self._questions[row.id] = WaitingQuestion(row, loop.create_future(), end)
+        question.calls += 1
         self._read_again(row.id)
         if self._watching is None or self._watching.done():
             self._watching = loop.create_task(self._watch(), name="antiphon-reviews")
         try:
-            return await asyncio.shield(decided)
+            return await asyncio.shield(question.decided)
         finally:
-            self._counts[row.id] -= 1
-            if not self._counts[row.id]:
-                read = (self._rows, self._unread, self._release, self._seen)
-                for known in (self._waiting, self._counts, self._ends, *read):
-                    known.pop(row.id, None)
-            if not self._waiting:
+            question.calls -= 1
+            if not question.calls:
+                del self._questions[row.id]
+                self._unread.discard(row.id)
+                self._release.pop(row.id, None)
+            if not self._questions:
                 self._watching.cancel()
                 self._watching = None
 
     def is_awaited(self, row: base.ReviewRow) -> bool:
         """Return whether another call waits for a question, here or in another process, or may be joining it here."""
         joining = (one.shared and one.fingerprint == row.fingerprint and one.hash == row.hash for one in self.storing)
-        return row.host not in (None, self._store.host) or row.id in self._waiting or (row.shared and any(joining))
+        return row.host not in (None, self._store.host) or row.id in self._questions or (row.shared and any(joining))
 
     def _read_again(self, id: str | None) -> None:
         """Read a question at the next look, or find out which have changed."""
         if not id:
             self._version = -1
-        elif id in self._waiting:
-            self._unread[id] = None
+        elif id in self._questions:
+            self._unread.add(id)
         else:
             return
         self._arrival.set()
@@ -109,8 +113,8 @@ class DecisionWatch:
         try:
             await self._follow()
         except Exception as error:
-            for decided in self._waiting.values():
-                settle_future(decided, error, None)
+            for question in self._questions.values():
+                settle_future(question.decided, error, None)
 
     async def _follow(self) -> None:
         wait = SOON
@@ -140,12 +144,12 @@ class DecisionWatch:
         try:
             await self.follow_clock()
             now = self._monotonic()
-            self._unread |= dict.fromkeys(id for id, (_, at) in self._release.items() if at <= now)
+            self._unread.update(id for id, (_, at) in self._release.items() if at <= now)
             if (is_due or self._version < 0) and await self._find_changed():
-                rest = _EACH * len(self._waiting)
+                rest = _EACH * len(self._questions)
             for id in list(self._unread):
-                if id in self._rows:
-                    await self._refresh_row(id, self._rows[id])
+                if id in self._unread:
+                    await self._read_question(self._questions[id])
         except Exception as error:
             # A database that restarts is back within seconds, and people take longer, so the wait ends only when the
             # question expires.
@@ -160,8 +164,9 @@ class DecisionWatch:
         """Store anew when questions expire if the clock was set, because people decide and see the time left by it."""
         ahead = self._clock() - self._monotonic()
         if abs(ahead - self._ahead) > _SET:
-            for id, end in list(self._ends.items()):
-                await self._store.claim_review(id, end + ahead)
+            for question in list(self._questions.values()):
+                if question.end is not None:
+                    await self._claim(question, ahead)
             self._ahead = ahead
 
     async def _find_changed(self) -> bool:
@@ -169,41 +174,49 @@ class DecisionWatch:
         version = await self._store.reviews_version()
         if version == self._version:
             return False
-        known, self._version = list(self._waiting), version
+        self._version = version
         unchanged = await self._store.undecided()
-        self._unread |= dict.fromkeys(id for id in known if id not in unchanged and id in self._waiting)
+        self._unread |= self._questions.keys() - unchanged
         return True
 
-    async def _refresh_row(self, id: str, row: base.ReviewRow) -> None:
-        self._unread.pop(id, None)
+    async def _read_question(self, question: WaitingQuestion) -> None:
+        id = question.row.id
+        self._unread.discard(id)
         try:
-            found = await self._read_row(id, row)
+            found = await self._read_row(question)
         except Exception:
             self._read_again(id)
             raise
-        decided = self._waiting.get(id)
-        if decided is None or decided.done():
+        if not self._is_waiting(question):
             return
-        self._rows[id] = found
+        question.row = found
         if found.state != "pending":
-            decided.set_result(found)
+            question.decided.set_result(found)
         elif found.release is None or found.decided is None:
             self._release.pop(id, None)
         elif self._release.get(id, (None, 0.0))[0] != found.decided:
             # Whoever decided may have another clock, or it was set since: no decision is older than the last look.
             passed = max(0.0, self._clock() - found.decided)
-            if id in self._seen:
+            if question.is_read:
                 passed = min(passed, self._monotonic() - self._looked)
             self._release[id] = found.decided, self._monotonic() + found.release - found.decided - passed
-        self._seen[id] = None
+        question.is_read = True
 
-    async def _read_row(self, id: str, row: base.ReviewRow) -> base.ReviewRow:
+    async def _read_row(self, question: WaitingQuestion) -> base.ReviewRow:
+        id = question.row.id
         decided, at = self._release.get(id, (None, 0.0))
         if decided is not None and at <= self._monotonic():
             await self._store.release(id, decided)
         found = await self._store.review(id)
         if found is not None and found.host is None and found.state in base.OPEN:
             # Another process took this one for dead while it was suspended, or the one that waited was killed.
-            end = self._ends.get(id)
-            await self._store.claim_review(id, None if end is None else end + self._ahead)
-        return found or msgspec.structs.replace(row, state="withdrawn")
+            await self._claim(question, self._ahead)
+        return found or msgspec.structs.replace(question.row, state="withdrawn")
+
+    async def _claim(self, question: WaitingQuestion, ahead: float) -> None:
+        """Claim a question, unless its last call has left meanwhile: it then waits for its call to be made again."""
+        if self._is_waiting(question):
+            await self._store.claim_review(question.row.id, None if question.end is None else question.end + ahead)
+
+    def _is_waiting(self, question: WaitingQuestion) -> bool:
+        return self._questions.get(question.row.id) is question and not question.decided.done()

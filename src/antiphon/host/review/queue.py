@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from secrets import token_hex
 from typing import Any
 
@@ -222,7 +223,7 @@ class Queue:
             refused = await self._store.commit(base.Change(finish=row.id))
         except Exception:
             # Closed later if the store was lost: nobody is told what was decided.
-            await self._store.close_review(row.id, "withdrawn", keep_item=False)
+            await self._close(row)
             raise
         if refused is not None:
             raise review.NoReviewer("the decision does not exist any more")
@@ -515,13 +516,14 @@ class Queue:
             await self._close(put)
 
     async def _read_anew(self, row: base.ReviewRow) -> base.ReviewRow:
-        """Return a question with the process that waits for it now: where that was another one, it may have ended."""
-        return row if row.host == self._store.host else await self._store.review(row.id) or row
+        """Return a question with the process that waits for it now: this one may have been suspended."""
+        with suppress(Exception):
+            row = await self._store.review(row.id) or row
+        return row
 
     async def _close(self, row: base.ReviewRow) -> None:
         """Withdraw a question, unless another call waits for it, in this process or another."""
-        row = await self._read_anew(row)
-        if self._waiting.is_awaited(row):
+        if self._waiting.is_awaited(await self._read_anew(row)):
             return
         over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
         await self._store.close_review(row.id, "expired" if over else "withdrawn", keep_item=False)
