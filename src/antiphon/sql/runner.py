@@ -113,8 +113,8 @@ class Runner(Protocol):
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be written there."""
-        ...
+        """Whether nothing can be written there, as far as that is known before a transaction."""
+        return False
 
     def last_turn(self) -> float:
         """Return when a transaction last began or ended, as ``time.monotonic`` counts."""
@@ -122,11 +122,11 @@ class Runner(Protocol):
 
     def notices(self, channel: str) -> ChannelNotices | None:
         """Return the notices of the database on a channel; ``None`` if it sends none."""
-        ...
+        return None
 
     def watched(self, statement: str) -> WatchedFile | None:
         """Return a watch on the one row that a statement returns; ``None`` if ``notices`` tell when it changes."""
-        ...
+        return None
 
     def version(self, connection: Connection, began: DatabaseVersion | None = None) -> DatabaseVersion | None:
         """Return what is equal only to versions of the same content; ``None`` if the database cannot tell.
@@ -134,7 +134,7 @@ class Runner(Protocol):
         To be called within a transaction that writes. ``began``: the version at its beginning, for that after its
         changes, which counts only if it is committed: no later version is equal to it otherwise.
         """
-        ...
+        return None
 
     async def aclose(self) -> None:
         """Close all connections, within a limited time."""
@@ -149,8 +149,8 @@ class SqliteRunner(Runner):
         self._durable = durable
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="antiphon-store")
         self._connection: Connection | None = None
-        self._file: tuple[Callable[[], os.stat_result], tuple[int, ...]] | None = None
-        """What looks up the file that is open to be written, and its number and device."""
+        self._file: tuple[Path, os.stat_result] | None = None
+        """The path of the file that is open to be written, and what identifies that file."""
         self._merging: Connection | None = None
         """The connection of merges."""
         self._is_beside = False
@@ -170,9 +170,6 @@ class SqliteRunner(Runner):
         """See ``Runner.read_only``. True for a file that exists and cannot be written, by its mode or its mount."""
         path = self._path.resolve()
         return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-
-    def notices(self, channel: str) -> None:
-        """See ``Runner.notices``: a file sends none."""
 
     def watched(self, statement: str) -> WatchedFile:
         """See ``Runner.watched``. The file must exist before it is watched."""
@@ -287,9 +284,14 @@ class SqliteRunner(Runner):
 
     def _check_file(self) -> None:
         """Check that the file is still there: SQLite writes to one that was deleted, and nobody would see it again."""
-        with suppress(FileNotFoundError):
-            if self._file is None or self._file[0]()[1:3] == self._file[1]:
+        if self._file is None:
+            return
+        path, opened = self._file
+        try:
+            if os.path.samestat(path.stat(), opened):
                 return
+        except FileNotFoundError:
+            pass
         raise ConnectionAbortedError(
             f"{self._path}: was deleted or replaced while it was in use; put it back, or start again with the new file"
         )
@@ -333,8 +335,7 @@ class SqliteRunner(Runner):
                 except ConfigError:
                     opened.close()
                     raise
-                look_up = partial(os.stat, str(path))
-                self._connection, self._file = opened, (look_up, look_up()[1:3])
+                self._connection, self._file = opened, (path, path.stat())
         return self._connection
 
     def _open_to_read(self, path: Path) -> Connection:
@@ -409,11 +410,6 @@ def _keep_from_others(path: Path) -> None:
 class PostgresRunner(Runner):
     """A few connections to a server."""
 
-    @property
-    def read_only(self) -> bool:
-        """See ``Runner.read_only``: nobody knows before a transaction fails."""
-        return False
-
     def __init__(self, url: URL) -> None:
         # Imported here, so that users of files need not load it.
         from sqlalchemy.ext.asyncio import create_async_engine
@@ -438,12 +434,6 @@ class PostgresRunner(Runner):
         notices = ChannelNotices(self._options, channel, self.run)
         self._notices.add(notices)
         return notices
-
-    def watched(self, statement: str) -> None:
-        """See ``Runner.watched``: the server sends notices."""
-
-    def version(self, connection: Connection, began: DatabaseVersion | None = None) -> None:
-        """See ``Runner.version``: the server has none."""
 
     async def aclose(self) -> None:
         """See ``Runner.aclose``. What has not ended after ``CLOSING`` seconds is cut off."""
