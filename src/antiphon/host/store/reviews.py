@@ -6,7 +6,7 @@ Also the calls of tools whose callers may ask again, and the steps of agents' ru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, or_, select, tuple_, update
@@ -178,21 +178,13 @@ def read_draft(connection: Connection, id: str) -> str | None:
     return connection.execute(select(drafts.c.body).where(drafts.c.id == id)).scalar_one_or_none()
 
 
-def finish_review(connection: Connection, id: str, *, keep_item: bool) -> bool:
-    """Record that a decision is carried out. Returns whether there was one to carry out."""
-    carried_out = _prepare_end("done", keep_item=keep_item).where(reviews.c.id == id, reviews.c.state == "decided")
-    notify_changes(connection, id)
-    return connection.execute(carried_out).rowcount == 1
-
-
 def close_review(
-    connection: Connection, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool
-) -> None:
-    """End an open question."""
+    connection: Connection, id: str, state: base.ReviewState, *, keep_item: bool, states: Sequence[str] = base.OPEN
+) -> bool:
+    """End a question that is in one of these states. Returns whether it was."""
     notify_changes(connection, id)
-    connection.execute(
-        _prepare_end(state, keep_item=keep_item).where(reviews.c.id == id, reviews.c.state.in_(base.OPEN))
-    )
+    closing = _prepare_end(state, keep_item=keep_item).where(reviews.c.id == id, reviews.c.state.in_(states))
+    return connection.execute(closing).rowcount == 1
 
 
 def claim_review(connection: Connection, id: str, host: str, expires: float | None) -> None:

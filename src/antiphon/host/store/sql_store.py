@@ -132,7 +132,7 @@ class Grouped(Generic[C]):
         loop.call_soon(loop.call_soon, self._begin)
 
 
-Work = Callable[[Connection], None]
+Work = Callable[[Connection], object]
 
 MAX_OWED = 1_000
 """Most pieces of work that are kept; beyond that the oldest is dropped, and recovered when the process has ended."""
@@ -143,7 +143,7 @@ _log = logging.getLogger("antiphon.host")
 class Owed:
     """Work to do when the store can be reached again. ``run`` does some work in a transaction."""
 
-    def __init__(self, run: Callable[[Work], Awaitable[None]]) -> None:
+    def __init__(self, run: Callable[[Work], Awaitable[object]]) -> None:
         self._run = run
         self._works: dict[str, Work] = {}
 
@@ -468,8 +468,8 @@ class SqlStore:
             money.mark_sent(connection, change.send)
         if change.use is not None and not permits.use_grant(connection, change.use, now):
             raise money.RefusedChange("grant")
-        if change.finish is not None and not questions.finish_review(
-            connection, change.finish, keep_item=self._keep_content
+        if change.finish is not None and not questions.close_review(
+            connection, change.finish, "done", keep_item=self._keep_content, states=("decided",)
         ):
             raise money.RefusedChange("review")
         if change.begin is not None:
@@ -502,8 +502,8 @@ class SqlStore:
         try:
             self._commit_changes([change], connection)
         except money.RefusedChange:
-            # Another process has taken over the question since.
-            self._commit_changes([base.Change(ended=change.ended, records=change.records)], connection)
+            # Another process has taken over the question since, so that it says what became of the decision.
+            self._commit_changes([base.Change(records=change.records)], connection)
 
     def _undo_change(self, id: str, decided: float | None, records: Sequence[Record], connection: Connection) -> bool:
         end = trail.lock_chain(connection)
