@@ -10,7 +10,7 @@ import binascii
 import re
 import tomllib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -165,7 +165,7 @@ def secrets_of(value: msgspec.Struct | msgspec.Raw) -> list[Secret]:
 
 def mask_text(text: str) -> str:
     """Replace everything that looks like a secret by its kind in brackets."""
-    return _replace_findings(text, find_secrets(text))
+    return replace_findings(text, find_secrets(text))
 
 
 def mask_content(asked: Asked) -> Asked:
@@ -183,17 +183,18 @@ def _mask_value(value: msgspec.Struct | msgspec.Raw) -> Any:
     for leaf, finding in secrets_of(value):
         found.setdefault((leaf.place, leaf.is_name), []).append(finding)
     return rewrite_texts(
-        value, lambda leaf: _replace_findings(leaf.text, _drop_overlaps(found.get((leaf.place, leaf.is_name), [])))
+        value, lambda leaf: replace_findings(leaf.text, _drop_overlaps(found.get((leaf.place, leaf.is_name), [])))
     )
 
 
-def _replace_findings(text: str, findings: list[SecretFinding]) -> str:
-    parts: list[str] = []
-    at = 0
-    for finding in findings:
-        parts += [text[at : finding.start], f"[{finding.kind}]"]
-        at = finding.end
-    return "".join(parts) + text[at:]
+def replace_findings(text: str, findings: Iterable[SecretFinding], begin: int = 0, end: int | None = None) -> str:
+    """Return a text, or the part of it between two positions, with its secrets replaced by their kinds in brackets."""
+    parts, at, end = list[str](), begin, len(text) if end is None else end
+    for kind, start, stop in findings:
+        if stop > at and start < end:
+            parts += [text[at : max(at, start)], f"[{kind}]"]
+            at = stop
+    return "".join(parts) + text[at:end]
 
 
 def _find_matches(text: str) -> list[SecretFinding]:

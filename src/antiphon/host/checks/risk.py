@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from unicodedata import normalize
 from urllib.parse import SplitResult, urlsplit
 
@@ -358,30 +358,24 @@ MAX_SECONDS = 10.0
 class _Case(msgspec.Struct):
     """What is examined, as sent to a side process."""
 
+    kind: str
+    params: msgspec.Raw
     origin: Origin
-    sampling: CreateMessageRequestParams | None = None
-    result: CreateMessageResult | None = None
-    elicitation: ElicitRequestParams | None = None
-    tool: CallToolRequestParams | None = None
+    result: CreateMessageResult | None
 
 
-async def risks_of(
-    params: CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams,
-    origin: Origin,
-    result: CreateMessageResult | None = None,
-) -> tuple[Risk, ...]:
+_Params = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
+_KINDS: dict[str, type[_Params]] = {kind.__name__: kind for kind in get_args(_Params)}
+
+
+async def risks_of(params: _Params, origin: Origin, result: CreateMessageResult | None = None) -> tuple[Risk, ...]:
     """List the risks of a message, or of its ``result``, warnings first; may raise ``TooCostly``."""
-    if isinstance(params, CreateMessageRequestParams):
-        case = _Case(origin, sampling=params, result=result)
-    elif isinstance(params, ElicitRequestParams):
-        case = _Case(origin, elicitation=params)
-    else:
-        case = _Case(origin, tool=params)
     size = len(encode_value(params if result is None else result))
-    if case.tool is not None and origin.tool is not None:
+    if isinstance(params, CallToolRequestParams) and origin.tool is not None:
         size += _SEARCHED * len(encode_value(origin.tool))
     if size <= MAX_HERE:
-        return _assess_case(case)
+        return _assess_message(params, origin, result)
+    case = _Case(type(params).__name__, msgspec.Raw(encode_value(params)), origin, result)
     return msgspec.json.decode(await _run_aside(assess_document, case), type=tuple[Risk, ...])
 
 
@@ -409,7 +403,10 @@ async def _run_aside(job: Callable[[bytes], bytes], value: msgspec.Struct) -> by
 
 def assess_document(payload: bytes) -> bytes:
     """Find risks, in a side process."""
-    return encode_value(_assess_case(msgspec.json.decode(payload, type=_Case)))
+    case = msgspec.json.decode(payload, type=_Case)
+    return encode_value(
+        _assess_message(msgspec.json.decode(case.params, type=_KINDS[case.kind]), case.origin, case.result)
+    )
 
 
 def mask_message(payload: bytes) -> bytes:
@@ -424,9 +421,8 @@ def mask_document(payload: bytes) -> bytes:
     return make_masked_json(msgspec.Raw(payload)).encode()
 
 
-def _assess_case(case: _Case) -> tuple[Risk, ...]:
-    if case.sampling is not None:
-        return tuple(assess_risks(case.sampling, case.origin, case.result))
-    if case.elicitation is not None:
-        return tuple(assess_elicitation(case.elicitation, case.origin))
-    return () if case.tool is None else tuple(assess_tool(case.tool, case.origin))
+def _assess_message(params: _Params, origin: Origin, result: CreateMessageResult | None) -> tuple[Risk, ...]:
+    if isinstance(params, CreateMessageRequestParams):
+        return tuple(assess_risks(params, origin, result))
+    is_form = isinstance(params, ElicitRequestParams)
+    return tuple(assess_elicitation(params, origin) if is_form else assess_tool(params, origin))

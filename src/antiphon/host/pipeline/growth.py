@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from antiphon.host.checks.redact import SecretFinding, find_secrets, mask_text
+from antiphon.host.checks.redact import SecretFinding, find_secrets, mask_text, replace_findings
 from antiphon.host.pipeline.case import Case
 from antiphon.host.providers.base import Growth, Streaming
 from antiphon.host.store.base import PartialRow, Store
@@ -250,11 +250,11 @@ class Unfinished:
         window, begin = self._before + self._waiting, len(self._before)
         found = find_secrets(window)
         cut = self._find_cut(window, found)
-        self._show(_mask_window(window, begin, cut, found))
+        self._show(replace_findings(window, found, begin, cut))
         if len(window) - cut > _LONGEST:
             # No secret is this long: it is data that nobody reads. But a secret may be in it.
             far = _find_safe_position(found, cut, len(window) - _KEPT)
-            self._skip(_mask_window(window, cut, far, found))
+            self._skip(replace_findings(window, found, cut, far))
             cut = far
         self._before, self._waiting = window[:cut][-_CONTEXT:], window[cut:]
 
@@ -289,17 +289,6 @@ def _find_safe_position(found: list[SecretFinding], begin: int, at: int) -> int:
         if start < at < stop:
             return start if start > begin else stop
     return at
-
-
-def _mask_window(window: str, begin: int, cut: int, found: list[SecretFinding]) -> str:
-    """Return the text between two positions, with possible secrets masked."""
-    parts: list[str] = []
-    at = begin
-    for kind, start, stop in found:
-        if stop > at and start < cut:
-            parts += [window[at : max(at, start)], f"[{kind}]"]
-            at = stop
-    return "".join(parts) + window[at:cut]
 
 
 class _Passing(Unfinished):
