@@ -44,17 +44,20 @@ _REVIEWS: tuple[Review, ...] = ("never", "ask", "refuse")
 _RESPONSES: tuple[ReviewResponse, ...] = ("never", "flagged", "always")
 
 
-def _list_set_members(values: Caps | ServerBudget) -> dict[str, int | Decimal]:
-    return {name: value for name, value in msgspec.structs.asdict(values).items() if value is not None}
+class _Amounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Bounds, each of which may be left out."""
+
+    def __post_init__(self) -> None:
+        for name, value in self.list_set().items():
+            if not Decimal(value).is_finite() or value < 0:
+                raise ValueError(f"{name} is 0 or more")
+
+    def list_set(self) -> dict[str, int | Decimal]:
+        """Return the members that are set."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
 
 
-def _check_amounts(values: Caps | ServerBudget) -> None:
-    for name, value in _list_set_members(values).items():
-        if not Decimal(value).is_finite() or value < 0:
-            raise ValueError(f"{name} is 0 or more")
-
-
-class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Caps(_Amounts, frozen=True, kw_only=True):
     """How much one server may ask for; ``None`` sets no limit here."""
 
     max_tokens: int | None = None
@@ -66,11 +69,8 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     per_call: int | None = None
     """Requests during one call of ours."""
 
-    def __post_init__(self) -> None:
-        _check_amounts(self)
 
-
-class ServerBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ServerBudget(_Amounts, frozen=True, kw_only=True):
     """How many US dollars may be spent; ``None`` sets no limit here."""
 
     call: Decimal | None = None
@@ -81,9 +81,6 @@ class ServerBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """For all servers, per day (UTC)."""
     total: Decimal | None = None
     """For all servers, in all."""
-
-    def __post_init__(self) -> None:
-        _check_amounts(self)
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -98,13 +95,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def limits(self) -> Limits:
         """Return the caps as limits of the host; where they say nothing, the host's defaults apply."""
-        return msgspec.structs.replace(Limits(), **_list_set_members(self.caps))
+        return msgspec.structs.replace(Limits(), **self.caps.list_set())
 
     def spending(self) -> Spending:
         """Return the budget as the host's budget."""
-        caps = {
-            name: Cap(money=convert_to_nano(Decimal(value))) for name, value in _list_set_members(self.budget).items()
-        }
+        caps = {name: Cap(money=convert_to_nano(Decimal(value))) for name, value in self.budget.list_set().items()}
         return msgspec.structs.replace(Spending(), **caps)
 
 
@@ -501,8 +496,8 @@ def override_settings(particular: ServerSettings, general: ServerSettings) -> Se
         models=general.models if particular.models is None else particular.models,
         review=particular.review or general.review,
         review_response=particular.review_response or general.review_response,
-        caps=msgspec.structs.replace(general.caps, **_list_set_members(particular.caps)),
-        budget=msgspec.structs.replace(general.budget, **_list_set_members(particular.budget)),
+        caps=msgspec.structs.replace(general.caps, **particular.caps.list_set()),
+        budget=msgspec.structs.replace(general.budget, **particular.budget.list_set()),
     )
 
 
@@ -521,7 +516,7 @@ def choose_stricter(one: ServerSettings, other: ServerSettings) -> ServerSetting
     )
 
 
-def _list_tighter_members(one: Caps | ServerBudget, other: Caps | ServerBudget) -> dict[str, int | Decimal]:
+def _list_tighter_members(one: _Amounts, other: _Amounts) -> dict[str, int | Decimal]:
     """Return the members that ``other`` limits more tightly, or alone."""
-    own = _list_set_members(one)
-    return {name: min(value, own.get(name, value)) for name, value in _list_set_members(other).items()}
+    own = one.list_set()
+    return {name: min(value, own.get(name, value)) for name, value in other.list_set().items()}
