@@ -346,11 +346,7 @@ def count_cells(char: str) -> int:
     The emoji variation selector counts as one cell, because it can widen a narrow character to two. A row filled
     character by character is thus never wider than computed.
     """
-    if "\x20" <= char < "\x7f":
-        return 1
-    if char == "\ufe0f":
-        return 1
-    return max(0, _load_widths()[0](char))
+    return 1 if "\x20" <= char < "\x7f" or char == "\ufe0f" else max(0, _load_widths()[0](char))
 
 
 @lru_cache(maxsize=1)

@@ -109,17 +109,17 @@ def read_approval(form: DecisionForm, now: float, usual: review.Terms = review.U
         checked: tuple[Label, ...] = tuple(label for label in LABELS if label in form.all("label"))
         labels = checked if "of_labels" in form else None
         return review.Approve(digest=form("digest"), model=form("model") or None, labels=labels)
-    if form("unbounded") != "true" and not any(name in form for name in _BOUNDS):
-        # A script, or a form without these fields, has not decided about bounds.
-        return review.Approve(digest=form("digest"), scope=scope, terms=usual, model=form("model") or None, when=when)
-    uses, money = form.number("uses", _MOST_USES), form.number("dollars", 1_000_000)
-    minutes = form.number("minutes", _MOST_MINUTES)
-    terms = review.Terms(
-        uses=None if uses is None else math.ceil(uses),
-        money=None if money is None else math.floor(money * DOLLAR),
-        until=None if minutes is None else now + minutes * 60,
-    )
-    bounds = terms if terms.named else review.UNBOUNDED
+    # A script, or a form without these fields, has not decided about bounds.
+    bounds = usual
+    if form("unbounded") == "true" or any(name in form for name in _BOUNDS):
+        uses, money = form.number("uses", _MOST_USES), form.number("dollars", 1_000_000)
+        minutes = form.number("minutes", _MOST_MINUTES)
+        terms = review.Terms(
+            uses=None if uses is None else math.ceil(uses),
+            money=None if money is None else math.floor(money * DOLLAR),
+            until=None if minutes is None else now + minutes * 60,
+        )
+        bounds = terms if terms.named else review.UNBOUNDED
     return review.Approve(digest=form("digest"), scope=scope, terms=bounds, model=form("model") or None, when=when)
 
 

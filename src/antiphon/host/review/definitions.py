@@ -190,13 +190,13 @@ class Digests:
         """
         if tool is None:
             return None
-        key = (identity, tool.name)
-        known = self._known.get(key)
-        if known is None or known[0] is not tool:
-            known = self._known[key] = (tool, await digest_definition(tool))
+        known = self.find_known(identity, tool)
+        if known is None:
+            known = await digest_definition(tool)
+            self._known[identity, tool.name] = (tool, known)
             while len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)
-        return known[1]
+        return known
 
 
 class Allowed:

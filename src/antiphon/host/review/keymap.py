@@ -70,10 +70,7 @@ def key_for(action: str, surface: Surface) -> Key:
     Raises:
         KeyError: that surface has no key for it.
     """
-    for key in KEYMAP:
-        if key.action == action and surface in key.surfaces:
-            return key
-    raise KeyError(action)
+    return {key.action: key for key in keys_on(surface)}[action]
 
 
 def find_subject(shown: Shown) -> Subject:

@@ -121,20 +121,18 @@ class News:
                 # Whoever waits also reads the store: it raises the same error, or can be reached again.
                 _log.debug("the store is not listened to: %s", type(error).__name__)
                 return
-        await self._heard_while_wanted(source)
-        while self._waiting:
-            # Somebody has begun to wait while the connection was being closed.
-            await self._heard_while_wanted(source)
-
-    async def _heard_while_wanted(self, source: NewsSource) -> None:
-        hearing = asyncio.create_task(source.hear(self.tell))
-        try:
-            idle = False
-            while not (idle and not self._waiting):
-                idle = not self._waiting
-                await asyncio.sleep(REST)
-        finally:
-            await end_tasks(hearing)
+        is_wanted = True
+        while is_wanted:
+            hearing = asyncio.create_task(source.hear(self.tell))
+            try:
+                idle = False
+                while not (idle and not self._waiting):
+                    idle = not self._waiting
+                    await asyncio.sleep(REST)
+            finally:
+                await end_tasks(hearing)
+            # Somebody may have begun to wait while the connection was being closed.
+            is_wanted = bool(self._waiting)
 
 
 class Listening:
