@@ -29,9 +29,7 @@ TASK = "task"
 TaskStatus = Literal["working", "input_required", "completed", "cancelled", "failed"]
 
 
-class Task(Result, frozen=True, kw_only=True):
-    """What a server says of a task, whatever its status."""
-
+class _TaskState(Result, frozen=True, kw_only=True):
     task_id: str
     status: TaskStatus
     status_message: str | None = None
@@ -39,6 +37,11 @@ class Task(Result, frozen=True, kw_only=True):
     created_at: str
     """Date and time in ISO 8601."""
     last_updated_at: str
+
+
+class Task(_TaskState, frozen=True, kw_only=True):
+    """What a server says of a task, whatever its status."""
+
     ttl_ms: int | None
     """Milliseconds since its creation after which the server may forget it; ``None``: never. It may change."""
     poll_interval_ms: int | None = None
@@ -79,14 +82,9 @@ class TaskWish(Wire, frozen=True, kw_only=True):
     """Milliseconds since its creation for which the client wants the task to be kept."""
 
 
-class ExperimentalTask(Result, frozen=True, kw_only=True):
+class ExperimentalTask(_TaskState, frozen=True, kw_only=True):
     """A task as 2025-11-25 has it: the result of ``tasks/get`` and ``tasks/cancel``, and params of its notification."""
 
-    task_id: str
-    status: TaskStatus
-    status_message: str | None = None
-    created_at: str
-    last_updated_at: str
     ttl: int | None
     """As ``Task.ttl_ms``."""
     poll_interval: int | None = None

@@ -29,8 +29,7 @@ _PAINTS = {"+": "32", "-": "31"}
 
 def show_request(item: ReviewItem, layout: Layout, words: summary.Texts = ENGLISH) -> Iterator[str]:
     """Show a sampling request as it will be sent, how it differs from what the server sent, and who asks."""
-    yield layout.title(words("ask.request"))
-    yield from _draw_headline(item, layout, words)
+    yield from _draw_headline("ask.request", item, layout, words)
     yield from _draw_risks(item.risks, layout, words)
     yield from show_params(item.params, layout, words)
     changes = compare_requests(item.received, item.params)
@@ -69,8 +68,7 @@ def show_result(
     item: ReviewItem, result: CreateMessageResult, layout: Layout, words: summary.Texts = ENGLISH
 ) -> Iterator[str]:
     """Show an answer before it goes to the server."""
-    yield layout.title(words("ask.response"))
-    yield from _draw_headline(item, layout, words)
+    yield from _draw_headline("ask.response", item, layout, words)
     made = words("show.made", provider=item.provider, model=result.model, stop=result.stop_reason or "?")
     yield from layout.labelled(words("show.from"), made)
     yield from _draw_risks(item.risks, layout, words)
@@ -80,8 +78,7 @@ def show_result(
 
 def show_tool(item: ToolItem, layout: Layout, words: summary.Texts = ENGLISH) -> Iterator[str]:
     """Show a tool call before it is sent, or its result: all arguments, the server's description, and the server."""
-    yield layout.title(words("ask.tool" if item.result is None else "ask.tool.result"))
-    yield from _draw_headline(item, layout, words)
+    yield from _draw_headline("ask.tool" if item.result is None else "ask.tool.result", item, layout, words)
     yield from _draw_risks(item.risks, layout, words)
     yield from layout.labelled(words("show.tool"), summary.cut_name(item.params.name), "1")
     for names in item.demands.to:
@@ -122,8 +119,9 @@ def show_changes(
 
 def show_elicitation(item: ElicitItem, layout: Layout, words: summary.Texts = ENGLISH) -> Iterator[str]:
     """Show what a server asks of the person, and who it is; fields and address follow."""
-    yield layout.title(words("ask.elicitation" if item.params.url is None else "ask.elicitation.url"))
-    yield from _draw_headline(item, layout, words)
+    yield from _draw_headline(
+        "ask.elicitation" if item.params.url is None else "ask.elicitation.url", item, layout, words
+    )
     yield from _draw_risks(item.risks, layout, words)
     yield from layout.quoted(item.params.message)
     yield from _draw_who(item.origin, layout, words)
@@ -135,8 +133,9 @@ def show_address(url: str, layout: Layout, words: summary.Texts = ENGLISH) -> It
     yield from msgspec.structs.replace(layout, fold=0).quoted(url)
 
 
-def _draw_headline(item: AnyItem, layout: Layout, words: summary.Texts) -> Iterator[str]:
-    """Draw the time that is left, who asks and, of a request, what it may cost."""
+def _draw_headline(title: str, item: AnyItem, layout: Layout, words: summary.Texts) -> Iterator[str]:
+    """Draw the title of this key, the time that is left, who asks and, of a request, what it may cost."""
+    yield layout.title(words(title))
     left = "" if item.expires_in is None else f"{summary.format_time_left(item.expires_in, words)} · "
     costs = item.costs if isinstance(item, ReviewItem) and item.result is None else None
     yield from layout.remark(f"{left}{summary.headline_of(summary.who_of(item.origin), costs, words)}", 0)
