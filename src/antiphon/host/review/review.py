@@ -146,7 +146,14 @@ Undone = tuple[str, ...]
 """The permissions that a person gave and took back before a decision, by ``name_of``, if no store has kept them."""
 
 
-class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
+class _Traced(msgspec.Struct, frozen=True, kw_only=True):
+    """What every decision has besides what is decided."""
+
+    ticket: Ticket | None = None
+    undone: Undone = ()
+
+
+class Approve(_Traced, frozen=True, kw_only=True, tag="approve"):
     """Send it as shown (hand over the answer, call the tool); with a wider scope, let similar requests pass as well."""
 
     digest: str
@@ -156,8 +163,6 @@ class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
     """Bounds of the grant that a wider scope creates; the usual ones if it names none, see ``Terms``."""
     model: str | None = None
     """One of ``item.models``, to answer instead of the chosen one."""
-    ticket: Ticket | None = None
-    undone: Undone = ()
     by: str | None = None
     """Who decided, if no ticket says so."""
     labels: tuple[Label, ...] | None = None
@@ -166,7 +171,7 @@ class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
     """With a wider scope, for a call of a tool: the grant covers only calls that meet this condition in CEL."""
 
 
-class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
+class Edit(_Traced, frozen=True, kw_only=True, tag="edit"):
     """Send these params instead."""
 
     params: CreateMessageRequestParams
@@ -174,25 +179,21 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
     """Digest of ``params`` as they were shown after the edit."""
     model: str | None = None
     """As for ``Approve``."""
-    ticket: Ticket | None = None
-    undone: Undone = ()
 
 
-class EditCall(msgspec.Struct, frozen=True, kw_only=True, tag="edit-call"):
+class EditCall(_Traced, frozen=True, kw_only=True, tag="edit-call"):
     """Call the tool with other arguments: those of ``params``, which is otherwise ``item.params``."""
 
     params: CallToolRequestParams
     digest: str = ""
     """Digest of ``params`` as they were shown after the edit; there is no decision without it."""
-    ticket: Ticket | None = None
-    undone: Undone = ()
 
     def __post_init__(self) -> None:
         if not self.digest:
             raise TypeError("EditCall() needs digest=: what digest(params) returns for the params that were shown")
 
 
-class Deny(msgspec.Struct, frozen=True, kw_only=True, tag="deny"):
+class Deny(_Traced, frozen=True, kw_only=True, tag="deny"):
     """Do not answer; an elicitation is declined."""
 
     reason: str | None = None
@@ -201,35 +202,27 @@ class Deny(msgspec.Struct, frozen=True, kw_only=True, tag="deny"):
     tell: bool = False
     """Send the reason to the server, with secrets masked, its first ``MAX_TOLD`` characters; only if ``can_tell``
     allows."""
-    ticket: Ticket | None = None
-    undone: Undone = ()
     by: str | None = None
     """Who decided, if no ticket says so."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
+class Answer(_Traced, frozen=True, kw_only=True, tag="answer"):
     """Answer in person; a string is a text answer. It becomes the result of a tool, which is then not called."""
 
     result: CreateMessageResult | str
-    ticket: Ticket | None = None
-    undone: Undone = ()
 
 
-class Regenerate(msgspec.Struct, frozen=True, kw_only=True, tag="regenerate"):
+class Regenerate(_Traced, frozen=True, kw_only=True, tag="regenerate"):
     """Have the request answered once more, and review that answer."""
 
     model: str | None = None
     """One of ``item.models``; ``None`` for the same one."""
-    ticket: Ticket | None = None
-    undone: Undone = ()
 
 
-class Filled(msgspec.Struct, frozen=True, kw_only=True):
+class Filled(_Traced, frozen=True, kw_only=True):
     """What a person did with an elicitation, and what else there is to record of it."""
 
     result: ElicitResult
-    ticket: Ticket | None = None
-    undone: Undone = ()
 
 
 Decision = Approve | Edit | EditCall | Deny | Answer | Regenerate

@@ -301,18 +301,18 @@ class MemoryStore(base.Store):
         return None
 
     async def undo(self, id: str, decided: float | None, *records: Record) -> bool:
-        row = self._reviews.get(id)
-        if row is None or not row.held or row.decided != decided:
-            return False
-        self._keep(msgspec.structs.replace(row, **base.UNDECIDED))
-        self._record(records)
-        return True
+        undone = self._end_hold(id, decided, base.UNDECIDED)
+        self._record(records if undone else ())
+        return undone
 
     async def release(self, id: str, decided: float | None) -> bool:
+        return self._end_hold(id, decided, {"state": "decided"})
+
+    def _end_hold(self, id: str, decided: float | None, values: dict[str, Any]) -> bool:
         row = self._reviews.get(id)
         if row is None or not row.held or row.decided != decided:
             return False
-        self._keep(msgspec.structs.replace(row, state="decided"))
+        self._keep(msgspec.structs.replace(row, **values))
         return True
 
     async def keep_draft(self, id: str, body: str | None) -> bool:
