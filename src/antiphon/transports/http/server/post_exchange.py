@@ -334,8 +334,11 @@ class Stateless:
                 exchange.let_go()
             if exchange.reply is None or exchange.gone:
                 await self._drop(line)
-            else:
+            elif self._closed or peer.is_over or len(self._idle) >= _POOL:
                 await self._keep(line)
+            else:
+                # Without the function that decides it, for nearly every request.
+                self._idle.append(line)
 
     async def _keep(self, line: _PooledChannel) -> None:
         """Keep a peer for its principal's next request; the one kept longest is dropped to make room."""
