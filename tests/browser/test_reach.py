@@ -131,7 +131,7 @@ async def test_a_person_signs_in_with_a_password(chromium: Browser, look: Look, 
             await seen.key("Enter")
             if password == "wrong":
                 await seen.page.wait_for_selector("[role=alert]")
-                assert await seen.page.evaluate("document.activeElement.id") == "password"
+                await seen.page.wait_for_function("() => document.activeElement.id === 'password'")
                 assert await faults(seen.page, "() => document.fonts.status === 'loaded'") == []
         await seen.page.wait_for_selector("body[data-ready]")
         await seen.page.click("nav a[href='/settings']")
