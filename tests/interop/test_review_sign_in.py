@@ -75,7 +75,7 @@ async def test_a_session_expires_and_roles_are_read_anew(peers: Peers, monkeypat
         dee = await people.sign_in(made, "dee")
         assert (await dee.post("/unblock", {"identity": "x"})).status_code == 404
         access = made.running.page.access
-        now, access.clock = access.clock(), lambda: now + 3601
+        now, access.steady = access.steady(), lambda: now + 3601
         assert (await dee.post("/unblock", {"identity": "x"})).status_code == 401
         assert (await dee.client.get("/", follow_redirects=False)).status_code == 303
 
