@@ -28,7 +28,7 @@ def decoded(frame: bytes) -> Any:
     """Decode JSON strictly; what is no JSON is ``None``. Nobody changes the value: each frame is looked at often."""
     try:
         return msgspec.json.decode(frame)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

@@ -71,7 +71,7 @@ def read_document(data: bytes, kind: type[D], where: str) -> D:
     """Decode a metadata document; raise ``RemoteProtocolError``, which names ``where`` it was, if that fails."""
     try:
         return msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8), type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise RemoteProtocolError(f"{where} is not the OAuth metadata of a server: {error}") from None
 
 

@@ -113,7 +113,7 @@ class TrialServer:
         """Examine a message, and keep an answer; return the message, or an empty object if it is none."""
         try:
             found: object = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError):
             found = data.decode(errors="replace")
         message = read_object(found)
         method, params = str(message.get("method", "an answer")), read_object(message.get("params"))

@@ -160,7 +160,7 @@ class RawPeer:
             return
         try:
             found: object = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError):
             is_text = data == data.decode(errors="replace").encode()
             self.note_unreadable("rpc.rubbish" if is_text else "rpc.encoding", data)
             return

@@ -215,7 +215,7 @@ def read_ask(path: Path, others: Mapping[str, type[Asked]] = _ASKS) -> Asked:
             validate_request(asked)
         elif isinstance(asked, ElicitRequestParams):
             fields_of(asked)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AntiphonError) as error:
+    except (msgspec.DecodeError, RecursionError, AntiphonError) as error:
         what = 'request, nor a call {"tool": ..., "arguments": {...}}' if others else "sampling request"
         raise ConfigError(f"{path}: not a {what}: {find_json_mistake(data) or error}") from None
     return asked

@@ -76,7 +76,7 @@ def read_remains(data: bytes) -> Remains:
     except msgspec.ValidationError:
         # A line of a reply in several lines begins with the name of a member, which by itself is JSON.
         return (_read_loosely(data) if data[:1] == b'"' else None) or Remains()
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         remains = _read_loosely(data)
         if remains is None:
             raise
@@ -116,7 +116,7 @@ def recover_id(data: bytes) -> RequestId | None:
     """Return the id of a message that cannot be decoded completely, or ``None``."""
     try:
         return read_remains(data).request
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return None
 
 
@@ -127,7 +127,7 @@ def salvage_reply(body: bytes) -> Envelope | None:
     """
     try:
         remains = read_remains(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return None
     if remains.method is not None:
         return None

@@ -112,7 +112,7 @@ class ServerSession(PeerSession):
     def _read(self, envelope: Envelope, spec: MethodSpec) -> Any:
         try:
             return decode_wire(envelope.params, spec.params)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except msgspec.DecodeError:
             # A wrong revision, phase or method is reported first, because it may be why the params do not
             # fit.
             self._check_served(envelope, spec.name)
@@ -191,7 +191,7 @@ class ServerSession(PeerSession):
         """Raise an error if a request is wrong apart from its params: in its revision, its phase or its method."""
         try:
             meta = _peek(envelope.params or b"{}").meta
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except msgspec.DecodeError:
             meta = None
         if meta is not None and meta.protocol_version is not None:
             agreed = self._offer.modern_revision(meta.protocol_version)

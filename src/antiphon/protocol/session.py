@@ -146,7 +146,7 @@ class PeerSession:
             return is_of_print or reply.error.code == errors.MethodNotFound.CODE
         try:
             decode_wire(reply.result, waiting.method.result or dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except msgspec.DecodeError:
             return True
         return False
 
@@ -244,7 +244,7 @@ class PeerSession:
         """Refuse a message that cannot be read. If it is a reply, the request that waits for it fails instead."""
         try:
             remains = read_remains(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as no_json:
+        except msgspec.DecodeError as no_json:
             return self._refuse(None, errors.ParseError(f"Parse error: {no_json}"))
         id = remains.request
         if not remains.is_reply:
@@ -293,7 +293,7 @@ class PeerSession:
             return Ignored(f"unknown notification {shorten_text(method)}")
         try:
             params = decode_wire(envelope.params, spec.params)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except msgspec.DecodeError as error:
             return Ignored(f"{method}: {error}")
         if isinstance(params, CancelledNotificationParams):
             return self._cancel_arrived(params)
@@ -422,7 +422,7 @@ def read_params(envelope: Envelope, spec: MethodSpec) -> Any:
     """Decode the params of a request; raises ``InvalidParams``, which names the place, if they do not fit."""
     try:
         return decode_wire(envelope.params, spec.params)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise errors.InvalidParams(f"Invalid params: {error}") from None
 
 

@@ -72,7 +72,7 @@ class RecordingChannel:
     def _make_message(self, direction: Direction, data: bytes) -> Message:
         try:
             return self._understand_frames(direction, decode_envelope(data))
-        except (PeerError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (PeerError, msgspec.DecodeError, RecursionError):
             return Message(direction=direction, kind="unreadable", body=data.decode(errors="replace"))
 
     def _understand_frames(self, direction: Direction, envelope: Envelope) -> Message:

@@ -147,7 +147,7 @@ def read_mended(read: Callable[[bytes], T], data: bytes) -> T:
         return read(data)
     except msgspec.ValidationError:
         raise
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         mended = as_unicode(data)
         if mended == data:
             raise
@@ -167,7 +167,7 @@ def decode_envelope(data: bytes) -> Envelope:
         envelope = _envelope_with_float(data)
         if envelope is None:
             raise InvalidRequest(f"Invalid request: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ParseError(f"Parse error: {error}") from None
     if len(data) - len(envelope.params) > MAX_AROUND and envelope.method is not UNSET:
         raise InvalidRequest(f"Invalid request: more than {MAX_AROUND} bytes beside the params")
@@ -178,7 +178,7 @@ def _envelope_with_float(data: bytes) -> Envelope | None:
     """Decode a message whose id is a whole number that is written as 3.0; ``None`` if that is not all that is wrong."""
     try:
         read = read_mended(_decode_with_float, data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError):
         return None
     id = as_id(read.id)
     return None if id is None else Envelope(read.jsonrpc, id, read.method, read.params, read.result, read.error)
@@ -203,7 +203,7 @@ def split_batch(data: bytes) -> list[Raw] | None:
         raise InvalidRequest(f"Invalid request: JSON nested deeper than {MAX_DEPTH}")
     try:
         return read_mended(_decode_batch, data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ParseError(f"Parse error: {error}") from None
 
 
@@ -300,12 +300,9 @@ def decode_wire(raw: bytes | Raw, kind: type[T]) -> T:
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
-        try:
-            return decoder.decode(raw or b"{}")
-        except msgspec.ValidationError as error:
-            return _decode_around_unknown(raw or b"{}", kind, error)
-    except UnicodeDecodeError as error:
-        raise msgspec.DecodeError(f"JSON is malformed: {error}") from None
+        return decoder.decode(raw or b"{}")
+    except msgspec.ValidationError as error:
+        return _decode_around_unknown(raw or b"{}", kind, error)
 
 
 def _decode_around_unknown(raw: bytes | Raw, kind: type[T], first: msgspec.ValidationError) -> T:

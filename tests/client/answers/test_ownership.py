@@ -49,7 +49,7 @@ def test_arguments_that_nobody_can_read_are_invalid() -> None:
     """Or the caller, perhaps a host before a gateway, would be told of an internal error."""
     with pytest.raises(InvalidParams, match=r"arguments: Number out of range"):
         OpenCall("tools/call", CallToolRequestParams.of("t", Raw(b'{"x":1e400}'))).origin()
-    with pytest.raises(InvalidParams, match=r"arguments: .*utf-8"):
+    with pytest.raises(InvalidParams, match=r"arguments: .*UTF-8"):
         OpenCall("tools/call", CallToolRequestParams.of("t", Raw(b'{"x":"\xff"}'))).origin()
 
 

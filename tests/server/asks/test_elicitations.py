@@ -303,7 +303,7 @@ def test_a_form_says_only_what_forms_can_say():
         "price": {"type": "number", "minimum": 0, "default": 1.5},
         "gift": {"type": "boolean", "default": False},
         "colour": {"type": "string", "enum": ["green", "red"], "default": "red"},
-        "extras": {"type": "array", "items": {"type": "string", "enum": ["bag", "bow"]}},
+        "extras": {"type": "array", "items": {"type": "string", "enum": ["bag", "bow"]}, "default": []},
         "due": {"type": "string", "format": "date"},
         "size": properties["size"],
     }

@@ -243,7 +243,7 @@ async def _read_metadata(fetch: Fetch, place: str, kind: type[D], what: str) -> 
 def _names_server(data: bytes) -> bool:
     try:
         members = json.decode(data, type=dict[str, object])
-    except (DecodeError, UnicodeDecodeError, RecursionError):
+    except (DecodeError, RecursionError):
         return False
     return not members.keys().isdisjoint(("resource", "authorization_servers", "issuer"))
 

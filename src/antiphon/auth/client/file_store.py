@@ -147,7 +147,7 @@ class FileLogins:
             key = self._key_for(in_keyring=read.key == _IN_KEYRING, make=False)
             nonce, sealed = base64.b64decode(read.nonce), base64.b64decode(read.sealed)
             return msgspec.json.decode(AESGCM(key).decrypt(nonce, sealed, _encode_header(read.key)), type=Document)
-        except (msgspec.DecodeError, ValueError, InvalidTag, UnicodeDecodeError):
+        except (msgspec.DecodeError, ValueError, InvalidTag):
             raise ConfigError(
                 f"{self.path}: is damaged, or encrypted with another key: delete it and sign in again "
                 "(antiphon login URL)"

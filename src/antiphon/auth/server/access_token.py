@@ -107,7 +107,7 @@ def read_header(part: bytes) -> Header:
         raise Invalid("its header is too long")
     try:
         header = _decode_header(decode_unpadded(part))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         raise Invalid("its header cannot be read") from None
     if header.crit is not None:
         # RFC 7515, section 4.1.11: extensions that are not supported make it invalid; none is supported here.
@@ -124,7 +124,7 @@ def read_claims(part: bytes) -> tuple[Standard, bytes]:
         claims = _decode_claims(raw)
         # All claims must be decodable, because the rest is read later.
         msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         raise Invalid("its claims cannot be read") from None
     return claims, raw
 

@@ -208,7 +208,7 @@ def read_metadata(document: bytes, issuer: str) -> Metadata:
     """Parse the metadata of an issuer; raise ``IssuerUnavailable`` if it is another's, or has an unsafe address."""
     try:
         found = _decode(document)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         raise IssuerUnavailable(f"the metadata of {issuer} cannot be read") from None
     if found.issuer != issuer:
         # "the issuer value in the document MUST be identical to the issuer identifier used to construct the URL"

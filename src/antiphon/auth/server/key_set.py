@@ -192,7 +192,7 @@ def read_keys(document: bytes) -> tuple[PublicKey, ...]:
     """Parse a JSON Web Key Set without the keys that cannot be used; raise ``IssuerUnavailable`` if it is malformed."""
     try:
         listed = msgspec.json.decode(document, type=_Listed).keys
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         raise IssuerUnavailable("a list of keys cannot be read") from None
     if len(listed) > MAX_KEYS:
         raise IssuerUnavailable(f"a list of keys has more than {MAX_KEYS}")

@@ -148,7 +148,7 @@ class Proofs:
         try:
             words = _decode_key(decode_unpadded(parts[0])).jwk
             claims = _decode_claims(decode_unpadded(parts[1]))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except msgspec.DecodeError:
             raise Invalid("the proof lacks a part, or one cannot be read") from None
         # "The jwk JOSE Header Parameter does not contain a private key" (section 4.3).
         key = PublicKey.read(words)

@@ -240,7 +240,7 @@ class Introspector:
             words.setdefault("iss", self.issuer.names[0])
             raw = msgspec.json.encode(words)
             return msgspec.json.decode(raw, type=access_token.Standard), raw
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError):
             raise access_token.Invalid("the answer of its issuer cannot be read") from None
 
 

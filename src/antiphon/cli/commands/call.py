@@ -162,7 +162,7 @@ def read_all() -> list[StartedTask]:
     """Return all tasks, the one started last first. Files that cannot be read are left out."""
     found: list[StartedTask] = []
     for path in _find_folder().glob("*.json"):
-        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+        with suppress(OSError, msgspec.DecodeError):
             found.append(msgspec.json.decode(read_file(path, _LARGEST), type=StartedTask))
     return sorted(found, key=lambda task: task.started, reverse=True)
 

@@ -82,7 +82,7 @@ def judge_request(path: Path, server: str | None, *, background: bool, headless:
     """Read a request, or a call of a tool as a case has it, and assume an ask of this server."""
     try:
         case = msgspec.json.decode(read_input(path), type=CallCase) if str(path) != "-" else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError):
         case = None
     if case is not None:
         return judge_case(case if server is None else msgspec.structs.replace(case, server=server), headless=headless)

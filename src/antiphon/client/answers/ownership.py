@@ -71,7 +71,7 @@ class OpenCall(msgspec.Struct, eq=False):
         if isinstance(arguments, msgspec.Raw):
             try:
                 arguments = msgspec.json.decode(arguments or b"{}")
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except msgspec.DecodeError as error:
                 raise InvalidParams(f"arguments: {error}") from None
         # A server refuses anything but an object; whoever is asked about the call sees the params.
         arguments = arguments if arguments.__class__ is dict else None

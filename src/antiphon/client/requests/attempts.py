@@ -181,7 +181,7 @@ def read_legacy(raw: Raw, method: str, result: type[R]) -> R:
     """Decode a result of a revision without rounds; raises ``RemoteProtocolError`` if it does not fit its type."""
     try:
         done = _decode_result(raw, method, result)
-    except (DecodeError, UnicodeDecodeError) as error:
+    except DecodeError as error:
         raise _make_unreadable_error(method, error) from None
     # Servers that write members without a value end a list so. From 2026-07-28 on "an empty string is a valid cursor".
     is_end = isinstance(done, PaginatedResult) and done.next_cursor == ""
@@ -198,7 +198,7 @@ def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResu
         return read_legacy(raw, method, InputRequiredResult)
     try:
         done = _decode_result(raw, method, result)
-    except (DecodeError, UnicodeDecodeError) as error:
+    except DecodeError as error:
         found = _result_type(raw)
         if found == INPUT_REQUIRED:
             return read_legacy(raw, method, InputRequiredResult)

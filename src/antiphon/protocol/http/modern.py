@@ -89,7 +89,7 @@ def is_modern(headers: Headers, envelope: Envelope, body: bytes) -> bool:
         return False
     try:
         meta = _decode_params(envelope.params).meta
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return False
     return meta is not None and meta.protocol_version is not None
 
@@ -109,7 +109,7 @@ def read_modern(
     try:
         # Every request has a ``_meta``, so the type of its params has one.
         params: Any = decode_wire(envelope.params, spec.params)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return _read_other(headers, envelope, parameters, principal)
     if (
         not _headers_agree(headers, request, params)
@@ -133,7 +133,7 @@ def _read_other(
         return None
     try:
         params = _decode_params(envelope.params) if envelope.params else _NO_PARAMS
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         return HttpRefusal(400, InvalidParams(f"Invalid params: {error}"))
     refusal = _find_mismatch(headers, envelope.method, params)
     if refusal is None and parameters is not None and envelope.method == "tools/call":

@@ -392,7 +392,7 @@ def decode_arguments(raw: bytes | Raw) -> Any:
     """Return the arguments of a request; ``ArgumentError`` if they are no JSON."""
     try:
         return msgspec.json.decode(raw or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise ArgumentError(f"arguments: not JSON: {error}") from None
 
 

@@ -98,7 +98,7 @@ class Arguments:
             decoder = form.decoder = self._make_decoder()
         try:
             values = _as_dict(decoder.decode(raw))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except msgspec.DecodeError:
             # The arguments may hold a whole number written as ``1.0``, or be ``null``.
             try:
                 values = _as_dict(shape.decode_with(decoder, b"{}" if bytes(raw).strip() == b"null" else raw))

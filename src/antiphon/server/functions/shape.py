@@ -291,7 +291,7 @@ def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
         mismatch = describe_mismatch(error)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise MismatchError(describe_mismatch(error)) from None
     if "number" in mismatch.problem:
         try:
@@ -299,7 +299,7 @@ def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
             return msgspec.convert(
                 _convert_whole_numbers(msgspec.json.decode(raw)), decoder.type, dec_hook=decoder.dec_hook, str_keys=True
             )
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except msgspec.DecodeError:
             # The decoder stops at the number, so that what follows may be no JSON.
             pass
     raise MismatchError(mismatch)

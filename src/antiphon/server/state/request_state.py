@@ -225,7 +225,7 @@ def compute_binding(
             _add_meaning(digest, members[member])
             mark = b","
         digest.update(b"}" if members else b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         raise make_refusal() from None
     digest.update(b"," + _json([server, code])[1:])
     return digest.digest()

@@ -90,7 +90,7 @@ _decode_failed = msgspec.json.Decoder(_Failed).decode
 
 _NO_PARAMS = _OutgoingParams()
 _NAMES_SESSION = re.compile("session|not initialized", re.IGNORECASE)
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 
 def look_at(data: bytes) -> OutgoingMessage:

@@ -246,7 +246,7 @@ def make_challenge(http: Http, reply: bytes, code: int | None) -> tuple[HeaderPa
         return ()
     try:
         return http.gate.challenge(_decode(reply).error.data.required_scopes)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         # A handler raised an error with this code itself.
         return http.gate.challenge(())
 

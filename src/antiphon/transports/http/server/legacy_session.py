@@ -503,7 +503,7 @@ def find_cancelled_id(envelope: Envelope) -> RequestId | None:
         return None
     try:
         return _decode(envelope.params or b"{}").request_id
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return None
 
 
