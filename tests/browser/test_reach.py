@@ -204,6 +204,7 @@ async def test_everything_can_be_done_by_keyboard(chromium: Browser):
             assert (await approved).text == "ok"
             await keyboard.press("m")
             assert await seen.page.evaluate("document.activeElement.id") == "model"
+            await seen.page.wait_for_selector("#detail .deny button:not([aria-disabled])")
             await keyboard.press("d")
             await seen.count(0)
         await asyncio.wait([denied])

@@ -12,7 +12,7 @@ from tests.web.pages import Desk
 
 COMPLETE = "body[data-ready] #dialogs dialog, body:not([data-files])"
 """All of a page has come: its second script, and what the first view leaves out. The page of a sign-in has no more."""
-ARMED = "#detail .bar [data-arming][data-key]:not([aria-disabled])"
+ARMED = "#detail .bar .approve[data-key]:not([aria-disabled])"
 WIDE = {"width": 1280, "height": 900}
 
 

@@ -1,5 +1,6 @@
-// Buttons that cannot be pressed by accident: dead for a moment after what they decide about has appeared, and, where
-// there is something to be read to its end, until the end was on the screen.
+// Buttons that cannot be pressed by accident: dead for a moment after what they decide about has appeared, so that the
+// second press of a double click decides nothing about the next request; and, where there is something to be read to its
+// end, until the end was on the screen.
 const DEAD = 400;
 
 export function arm(place) {
