@@ -59,12 +59,25 @@ const HARMLESS = new Set("next previous risk fold raw more mark filter sort mode
 const DECIDING = new Set(["approve", "deny", "cancel"]);
 const ASKING = new Set(["stop", "block", "deny_marked"]);
 
+// A field may go while somebody types in it, as when the request is decided elsewhere. What is typed on is part of that
+// text, until there is a pause.
+const TYPING = 1000;
+
 let before = -Infinity;
 let typed = 0;
+let field = null;
+let typedAt = -Infinity;
+
+function typesOn(event) {
+  const goesOn = field && !field.isConnected && event.timeStamp - typedAt < TYPING;
+  if (goesOn) typedAt = event.timeStamp;
+  return goesOn;
+}
 
 document.addEventListener("keydown", (event) => {
-  if (event.metaKey || event.altKey || event.repeat || event.isComposing || document.querySelector("dialog[open]")) return;
   const typing = event.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
+  if (typing) [field, typedAt] = [typing, event.timeStamp];
+  if (event.metaKey || event.altKey || event.repeat || event.isComposing || document.querySelector("dialog[open]")) return;
   const key = (event.ctrlKey ? "Control+" : "") + event.key;
   const action = actions()[key];
   if (action === "palette") {
@@ -74,6 +87,7 @@ document.addEventListener("keydown", (event) => {
   if (action === "close" || action === "send") {
     if (action === "send" && !typing && !event.target.closest?.("#detail form, #preview")) return;
     event.preventDefault();
+    field = null;
     return action === "close" ? close() : submit();
   }
   const letter = !typing && !event.ctrlKey && event.key.length === 1;
@@ -81,7 +95,7 @@ document.addEventListener("keydown", (event) => {
   // One that decides nothing begins no word.
   if (letter && (quick || !HARMLESS.has(action))) before = event.timeStamp;
   if (letter) clearTimeout(typed);
-  if (typing || event.ctrlKey || !action) return;
+  if (typing || event.ctrlKey || !action || typesOn(event)) return;
   const scrolled = event.key.startsWith("Arrow") && !event.target.closest?.("#queue");
   if (scrolled) return;
   const find = () => document.querySelector(`#detail:not([inert]) [data-key="${CSS.escape(event.key)}"]`);

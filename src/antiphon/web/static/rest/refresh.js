@@ -1,6 +1,7 @@
 // What has changed somewhere is shown: in the queue, and in the question if it is not what it was.
 import { tick } from "./clock.js";
 import { leaveOutSettled } from "../consent/alike.js";
+import { kept } from "../drafts.js";
 import { first, forget, get, here, prepare, shown } from "../navigation.js";
 import { detail, lost, say } from "../places.js";
 import { change, drawn, renew } from "./queue.js";
@@ -87,12 +88,30 @@ function deciding() {
 
 async function outdated(path) {
   const still = here();
+  await kept(path);
   const found = (await get(path, "detail")).getElementById("detail");
-  if (!found || !still() || deciding() || detail().inert) return;
-  if (found.dataset.state === "pending" && ["hash", "waits"].every((of) => found.dataset[of] === detail().dataset[of])) return;
-  detail().replaceWith(document.adoptNode(found));
-  shown();
-  say(detail().querySelector(".banner")?.textContent ?? document.body.dataset.other);
+  const old = detail();
+  if (!found || !still() || deciding() || old.inert) return;
+  const { state, hash, waits } = found.dataset;
+  const isSame = state === "pending" && hash === old.dataset.hash;
+  if (isSame && waits === old.dataset.waits) return;
+  const told = found.querySelector(".banner")?.textContent ?? document.body.dataset.other;
+  if (isSame) tellWaits(old, found);
+  else {
+    const held = old.contains(document.activeElement);
+    old.replaceWith(document.adoptNode(found));
+    shown();
+    if (held) found.querySelector("h1").focus({ preventScroll: true });
+  }
+  say(told);
+}
+
+// What is asked is the same, so that all that is typed about it stays: only whether anybody waits for it is another.
+function tellWaits(old, found) {
+  old.dataset.waits = found.dataset.waits;
+  old.querySelector("[data-nobody]")?.remove();
+  const nobody = found.querySelector("[data-nobody]");
+  if (nobody) (old.querySelector(".facts-line") ?? old.querySelector("h1")).after(document.adoptNode(nobody));
 }
 
 let siftTimer = 0;
