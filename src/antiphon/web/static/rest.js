@@ -12,7 +12,7 @@ import { inPage, later, supply } from "./later.js";
 import { follow, recount } from "./rest/live.js";
 import { ready } from "./notify.js";
 import { lost, parsed, view } from "./places.js";
-import { preview } from "./rest/preview.js";
+import { dropPreview, preview } from "./rest/preview.js";
 import { refresh, resift, siftSoon } from "./rest/refresh.js";
 import { ask, plain } from "./session.js";
 import { copyable, more } from "./rest/texts.js";
@@ -70,6 +70,7 @@ document.addEventListener("input", (event) => {
   if (form) siftSoon(form);
   const editing = event.target.closest?.("form[data-draft]");
   if (editing) draft(editing);
+  if (editing && "preview" in editing.dataset) dropPreview();
   const place = event.target.closest?.(".field")?.querySelector(".fault");
   if (place) place.hidden = true;
   event.target.removeAttribute?.("aria-invalid");

@@ -7,6 +7,12 @@ import { fields, post } from "../session.js";
 
 let previewed = 0;
 
+// What is typed after it is not in it, and would not be sent: it has to be asked for anew.
+export function dropPreview() {
+  previewed += 1;
+  document.getElementById("preview")?.replaceChildren();
+}
+
 export async function preview(form) {
   const mine = ++previewed;
   const late = () => mine !== previewed || !form.isConnected;
