@@ -10,6 +10,7 @@ let keepTimer = 0;
 let open = null;
 let lastKept = Promise.resolve();
 let last = "";
+let unkept = false;
 
 export function draft(form) {
   if (open !== form) flush();
@@ -21,13 +22,22 @@ export function draft(form) {
 export function flush() {
   clearTimeout(keepTimer);
   if (!open) return lastKept;
-  const body = fields(open);
-  const path = open.dataset.draft;
+  const form = open;
+  const body = fields(form);
+  const path = form.dataset.draft;
   last = path;
   open = null;
   // A page that is being closed still sends it, as far as browsers allow that: 64 kB.
   const keepalive = String(body).length < KEEPALIVE;
-  lastKept = lastKept.then(() => post(path, body, { keepalive })).catch(lost);
+  lastKept = lastKept.then(() => post(path, body, { keepalive })).then(
+    () => (unkept = false),
+    (error) => {
+      // It is sent again as soon as the page is back, or with the next text.
+      open ??= form;
+      unkept = true;
+      lost(error);
+    },
+  );
   return lastKept;
 }
 
@@ -41,7 +51,12 @@ export function kept(path) {
 export function discard() {
   clearTimeout(keepTimer);
   open = null;
-  return lastKept;
+  return lastKept.then(() => {
+    open = null;
+    unkept = false;
+  });
 }
 
+// A text that could not be kept is lost with this page: the browser asks first.
+addEventListener("beforeunload", (event) => unkept && event.preventDefault());
 addEventListener("pagehide", flush);

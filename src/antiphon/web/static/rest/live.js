@@ -1,5 +1,6 @@
 // The stream that says that something has changed. It comes back by itself; what was missed does not matter.
 import { outcomesIfOpen } from "../consent/outcomes.js";
+import { flush } from "../drafts.js";
 import { arrived } from "../notify.js";
 import { grown } from "./partials.js";
 import { banner, inSight } from "../places.js";
@@ -67,13 +68,19 @@ export function follow(refresh) {
     alarm = setTimeout(() => attempt.abort(), SILENT);
   }
 
+  // What could not be kept meanwhile is sent now.
+  function restore() {
+    banner("");
+    flush();
+  }
+
   async function read(left) {
     const attempt = new AbortController();
     const signal = AbortSignal.any([left, attempt.signal]);
     hear(attempt);
     const answer = await ask("/live", { signal, headers: { Accept: "text/event-stream" } });
     if (!answer.ok) throw new Error("lost");
-    banner("");
+    restore();
     grown({ html: "" });
     const words = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
@@ -81,6 +88,8 @@ export function follow(refresh) {
       const { value, done } = await words.read();
       if (done) return;
       hear(attempt);
+      // One request was lost, and the stream was not.
+      if (document.getElementById("banner").textContent === document.body.dataset.lost) restore();
       const parts = (rest + value).split("\n\n");
       rest = parts.pop();
       for (const part of parts) {
