@@ -51,8 +51,9 @@ export function follow(refresh) {
   }
 
   function told(news) {
-    if (pending !== null && news.pending > pending) arrived();
+    const isMore = pending !== null && news.pending > pending;
     pending = news.pending;
+    if (isMore) arrived(pending);
     recount();
     recost(news.budget);
     const queue = document.getElementById("queue");
