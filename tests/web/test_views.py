@@ -25,6 +25,7 @@ from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.client.test_remote_skill import BODY, URI, describe, entry_of
 from tests.gateway.test_skills_behind import Sent
 from tests.host.asks import origin, request, says
+from tests.host.test_own_request import models
 from tests.host.test_pipeline_money import Metered, choose
 from tests.web.pages import Desk, desk
 
@@ -212,6 +213,41 @@ async def test_requests_alike_are_shown_together():
         assert shown.count('name="id"') == 2
         assert f'name="digest-{two.id}"' in shown
         assert "Three" not in shown
+
+
+async def test_what_differs_between_requests_alike_is_shown_of_each():
+    """Neither metadata nor temperature make two of them unlike, so both stand beside the box that is ticked."""
+    async with desk() as page:
+        one, _ = await page.asked(text="One", metadata={"user": "Ada"})
+        await page.asked(text="Two", metadata={"user": "Bob"}, temperature=1.7)
+        shown = (await page.get(f"/alike/{one.id}")).text
+        boxes = shown.split('name="id"')[1:]
+        assert ["Ada" in box for box in boxes] == [True, False]
+        assert ["Bob" in box and ">1.7<" in box for box in boxes] == [False, True]
+
+
+async def test_a_browser_that_comes_back_chooses_nothing_by_itself():
+    """It would put back a model whose price is not on the button, and tick whatever row is now where another was."""
+    async with desk(provider=models()) as page:
+        question, _ = await page.asked()
+        shown = (await page.get(f"/review/{question.id}")).text
+        forms = re.findall(r"<form [^>]*>.*?</form>", shown, flags=re.DOTALL)
+        chosen = [form for form in forms if "data-post" in form and re.search("<select|checkbox", form)]
+        assert len(chosen) >= 4
+        assert [form for form in chosen if 'autocomplete="off"' not in form.partition(">")[0]] == []
+
+
+async def test_what_is_run_is_not_translated_by_the_browser():
+    """The names in the sentence and the arguments are shown as they are sent, in whatever language they seem to be."""
+    async with desk() as page:
+        who = origin("t", tool=Tool(name="bestellen", input_schema={}, description="Bestellt etwas"))
+        task = asyncio.create_task(page.host.confirm(CallToolRequestParams.of("bestellen", {"art": "Pullover"}), who))
+        page.tasks.append(task)
+        question = await page.arrived(set())
+        shown = (await page.get(f"/review/{question.id}")).text
+        kept = re.findall(r'<(?:b|div|pre)[^>]* translate="no"[^>]*>(.*?)</(?:b|div|pre)>', shown, flags=re.DOTALL)
+        assert any("bestellen" in text for text in kept)
+        assert any("Pullover" in text for text in kept)
 
 
 async def test_the_queue_is_filtered_and_sorted_by_its_address():
