@@ -47,6 +47,7 @@ async def test_a_whole_call_is_stopped(chromium: Browser):
             await seen.open(question.id)
             await seen.page.keyboard.press("r")
             await seen.page.click("button >> text=Stop the whole call")
+            await seen.page.click("#sure .danger")
             await seen.said("Denied")
         with pytest.raises(Rejected):
             await first
@@ -65,6 +66,7 @@ async def test_a_server_is_blocked_and_unblocked(chromium: Browser):
             await seen.page.keyboard.press("r")
             await seen.page.keyboard.type("never again")
             await seen.page.click("button >> text=Block the server")
+            await seen.page.click("#sure .danger")
             await seen.said("Denied")
             with pytest.raises(Rejected):
                 await first

@@ -90,9 +90,9 @@ async def test_a_word_that_is_typed_outside_a_field_does_nothing(chromium: Brows
             await task
 
 
-@pytest.mark.parametrize("key", ["b", "s"])
-async def test_what_reaches_further_asks_once_and_can_be_taken_back(chromium: Browser, key: str):
-    """With what it withdraws counted and named: of the server, or of the call alone."""
+@pytest.mark.parametrize(("key", "reach"), [("b", "server"), ("s", "call")])
+async def test_what_reaches_further_asks_once_and_can_be_taken_back(chromium: Browser, key: str, reach: str):
+    """With what it withdraws counted and named, by key and by its button: of the server, or of the call alone."""
     async with desk(undo=60) as page:
         first, _ = await page.asked(text="First")
         await page.asked(text="Second")
@@ -105,7 +105,8 @@ async def test_what_reaches_further_asks_once_and_can_be_taken_back(chromium: Br
             await seen.key("Enter")
             await seen.page.wait_for_selector("#sure", state="hidden")
             assert (await page.queue.get(first.id)).state == "pending"
-            await seen.key(key)
+            await seen.key("r")
+            await seen.page.click(f"#detail button[name=reach][value={reach}]")
             await seen.page.click("#sure .danger")
             await seen.page.wait_for_selector("#undo")
             assert len(await page.store.blocks()) == (1 if key == "b" else 0)
@@ -123,8 +124,7 @@ async def test_denying_those_that_are_selected_asks_once_and_can_be_taken_back(c
             await seen.open(asked[0][0].id)
             for question, _ in asked[:2]:
                 await seen.page.check(f"[name=ask][value^='{question.id}']")
-            await seen.page.focus("#detail h1")
-            await seen.key("D")
+            await seen.page.click("#several .danger")
             await seen.page.wait_for_selector("#sure[open]")
             assert await seen.page.locator("#sure li").all_inner_texts() == ["First", "Second"]
             await seen.page.click("#sure .danger")

@@ -183,6 +183,7 @@ async def test_a_form_stops_its_call_and_blocks_its_server(chromium: Browser, bu
             await shown(seen, id)
             await seen.page.keyboard.press("r")
             await seen.page.click(f"button >> text={button}")
+            await seen.page.click("#sure .danger")
             await seen.said("Denied")
         await asyncio.wait([task])
         blocked = await page.store.blocks()
@@ -198,6 +199,7 @@ async def test_blocking_a_server_takes_away_what_already_waits_from_it(chromium:
             await seen.open(first.id)
             await seen.page.keyboard.press("r")
             await seen.page.click("button >> text=Block the server")
+            await seen.page.click("#sure .danger")
             await seen.count(0)
         for task in (one, two):
             with pytest.raises(Rejected):

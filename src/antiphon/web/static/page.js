@@ -8,6 +8,8 @@ import { back, edit, go, shown } from "./navigation.js";
 import { lost } from "./places.js";
 import { ask, doubt, fields } from "./session.js";
 
+const ASKED = { several: "deny_marked", call: "stop", server: "block" };
+
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-go]");
   if (link && event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey) {
@@ -28,6 +30,9 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   const button = event.submitter;
   if (button?.hasAttribute("data-arming") && !armed(button)) return;
+  // What reaches further than one request is named first, whether its button or its key was pressed.
+  const reach = button?.name === "reach" ? button.value : form.id;
+  if (reach in ASKED) return later("perform", ASKED[reach]);
   if ("post" in form.dataset) send(form, button);
   else if ("preview" in form.dataset) later("preview", form);
   else if ("sift" in form.dataset) later("resift", form);

@@ -1,4 +1,5 @@
 // The keys that decide nothing by themselves, and the list of all that has a key.
+import { send } from "../decisions.js";
 import { actions, ACTIONS, fold } from "../keys.js";
 import { go } from "../navigation.js";
 import { lost, rows, say, selected } from "../places.js";
@@ -34,7 +35,7 @@ const FURTHER = {
     if (!form) return;
     const words = selected().map((box) => box.closest("li").querySelector(".summary").textContent);
     if (!words.length) return say(form.dataset.none);
-    sure(document.getElementById("sure").dataset.title.replace("%", words.length), words, () => form.requestSubmit());
+    sure(document.getElementById("sure").dataset.title.replace("%", words.length), words, () => send(form));
   },
   stop: () => reach("call"),
   block: () => reach("server"),
@@ -81,7 +82,7 @@ async function reach(far) {
   try {
     const answer = await ask(`/review/${id}/withdrawn?reach=${far}`);
     const { title, about } = await answer.json();
-    if (button.isConnected && answer.ok) sure(title, about, () => button.isConnected && button.click());
+    if (button.isConnected && answer.ok) sure(title, about, () => button.isConnected && send(button.form, button));
   } catch (error) {
     lost(error);
   }
