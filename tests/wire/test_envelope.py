@@ -192,6 +192,15 @@ def test_halves_of_pairs_are_replaced_when_they_are_sent():
     assert encode_canonical({"b": "\ud83d", "a": 1}) == '{"a":1,"b":"\ufffd"}'.encode()
 
 
+def test_subclasses_of_text_and_numbers_are_sent_as_what_they_are():
+    """A page's title in BeautifulSoup is one, and so are numbers of numpy."""
+    own = type("Title", (str,), {}), type("Real", (float,), {})
+    assert encode_value(TextContent(text=own[0]("a"))) == b'{"type":"text","text":"a"}'
+    assert encode_value({own[0]("n"): [own[1](0.5)]}) == b'{"n":[0.5]}'
+    with pytest.raises(TypeError, match="object cannot be sent"):
+        encode_value([object()])
+
+
 @pytest.mark.parametrize(("id", "number"), [(b"3.0", 3), (b"-3.0", -3), (b"3e0", 3), (b"9007199254740992.0", 2**53)])
 def test_a_whole_number_may_be_written_as_a_float(id, number):
     """JSON has one kind of number."""

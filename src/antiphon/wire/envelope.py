@@ -71,12 +71,27 @@ _LARGE = 16 * 1024
 """Size in bytes from which a frame is examined without copying it."""
 
 
+_BASES: dict[type, Callable[[Any], object]] = {
+    str: str.__str__, int: int.__int__, float: float.__float__, bytes: bytes,
+}  # fmt: skip
+
+
+def to_plain(value: Any) -> Any:
+    """Return a value of a subclass, a date of another library or what numpy makes as Python's own; else ``None``."""
+    for base, convert in _BASES.items():
+        if isinstance(value, base):
+            return convert(value)
+    # The class is asked, since a mock has every attribute.
+    method = next((name for name in ("isoformat", "tolist") if hasattr(value.__class__, name)), None)
+    return getattr(value, method)() if method else None
+
+
 def _encode_foreign(value: object) -> object:
     """Encode values that are no wire types: content of an unknown type as received, and models of pydantic."""
     original = getattr(value, "__wire__", None)
     if original is None and hasattr(value, "model_dump"):
         return cast("Any", value).model_dump(mode="json", by_alias=True)
-    if original is None:
+    if original is None and (original := to_plain(value)) is None:
         raise TypeError(f"{type(value).__name__} cannot be sent: it is not JSON and not a wire type")
     return original
 
@@ -85,20 +100,17 @@ _encode = msgspec.json.Encoder(enc_hook=_encode_foreign).encode
 _encode_canonical = msgspec.json.Encoder(enc_hook=_encode_foreign, order="deterministic").encode
 
 
-def encode_value(value: object) -> bytes:
+def encode_value(value: object, encode: Callable[[object], bytes] = _encode) -> bytes:
     """Encode any wire type to JSON; half a surrogate pair becomes U+FFFD, because UTF-8 cannot carry it."""
     try:
-        return _encode(value)
+        return encode(value)
     except UnicodeEncodeError:
-        return _encode(without_halves(value))
+        return encode(without_halves(value))
 
 
 def encode_canonical(value: object) -> bytes:
     """Encode like ``encode_value``, with the same bytes in every process: mappings and sets have a fixed order."""
-    try:
-        return _encode_canonical(value)
-    except UnicodeEncodeError:
-        return _encode_canonical(without_halves(value))
+    return encode_value(value, _encode_canonical)
 
 
 def without_halves(value: object, foreign: Callable[[Any], object] = _encode_foreign) -> object:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.server.functions.arguments import ArgumentError, Arguments, input_schema, list_choices, text_choices
+from antiphon.server.functions.shape import adapt_type
 from antiphon.server.functions.signature import REQUIRED, Parameter, read_signature
 
 
@@ -30,6 +31,10 @@ class Colour(enum.Enum):
 class Item:
     price: Annotated[float, msgspec.Meta(ge=0)]
     tags: list[str] | None = None
+
+
+class Untagged(msgspec.Struct):
+    price: float
 
 
 class Typed(TypedDict, total=False):
@@ -137,7 +142,7 @@ def test_every_kind_of_type_is_read(annotation, data, value):
             'argument "limit": input should be greater than or equal to 1',
             "limit",
         ),
-        ("[]", "arguments: expected object, got array", ""),
+        ("[1]", "arguments: expected object, got array", ""),
         ("{", "arguments: not JSON: Input data was truncated", ""),
         ('{"product": "\\ud800", "items": []}', "arguments: not JSON", ""),
     ],
@@ -156,9 +161,9 @@ def test_an_argument_error_is_invalid_params():
     assert ArgumentError("x").code == InvalidParams.CODE
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"null", b" null ", msgspec.Raw(b"")])
+@pytest.mark.parametrize("data", [b"", b"{}", b"null", b" null ", b"[]", msgspec.Raw(b"")])
 def test_nothing_is_no_arguments(data):
-    """Left out, empty, or ``null`` as some clients write."""
+    """Left out, empty, ``null`` as some clients write, or the empty list that PHP has for an empty object."""
 
     def function(x: int = 1) -> None: ...
 
@@ -177,7 +182,7 @@ def test_a_mutable_default_is_that_of_the_function():
 def test_a_type_that_cannot_be_read_names_the_parameter():
     """Even where each part of it could."""
 
-    def function(a: int, b: list[int] | set[int]) -> None: ...
+    def function(a: int, b: Item | Untagged) -> None: ...
 
     with pytest.raises(ConfigError, match=r'tool "function" .*: parameter "b": Type unions may not contain'):
         arguments_of(function)
@@ -233,7 +238,8 @@ def test_no_parameters_is_an_empty_object():
 
 def test_definitions_of_both_libraries_stand_together():
     """The schema refers to nothing outside of itself, and is valid."""
-    parameters = [parameter("a", list[PricedItem]), parameter("b", dict[str, Model]), parameter("c", Size, Size.SMALL)]
+    model = adapt_type(dict[str, Model], "b")
+    parameters = [parameter("a", list[PricedItem]), parameter("b", model), parameter("c", Size, Size.SMALL)]
     schema = input_schema(parameters, "here")
     assert set(schema["$defs"]) == {"PricedItem", "Model", "Size"}
     assert schema["properties"]["c"]["default"] == "small"
@@ -400,13 +406,33 @@ def test_what_is_shared_ends_with_those_who_share_it() -> None:
 def test_a_type_without_json_fails_when_it_is_added_however_many_others_are_lazy() -> None:
     """The error names the function that has it, and not the one that had it first."""
 
-    def first(good: int, bad: complex) -> None: ...
+    def first(good: int, bad: type[int]) -> None: ...
 
-    def second(good: int, bad: complex) -> None: ...
+    def second(good: int, bad: type[int]) -> None: ...
 
     for function in (first, second):
         with pytest.raises(ConfigError, match=f'{function.__name__}.*parameter "bad"'):
             arguments_of(function)
+
+
+def test_an_argument_whose_default_is_none_takes_null():
+    """Models write null for what they leave out, and the default says that the function can do with it."""
+
+    def function(
+        a: int, b: Annotated[str, "a name"], c: Annotated[int, pydantic.Field(ge=1)], d: str, e: Any, f: int
+    ) -> None: ...
+
+    # As in ``a: int = None``, which linters refuse.
+    function.__defaults__ = (None, None, None, pydantic.Field(None, min_length=2), None, 3)
+    made = arguments_of(function)
+    assert made.decode(b'{"a":null,"b":null,"c":null,"d":null,"e":null}') == made.decode(b"{}")
+    properties = made.schema["properties"]
+    assert properties["a"] == {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}
+    assert properties["b"]["description"] == "a name"
+    jsonschema_rs.validate(made.schema, {"a": None, "b": None, "c": None, "d": None, "e": None})
+    for wrong in ('{"a":"x"}', '{"c":0}', '{"d":"x"}', '{"f":null}'):
+        with pytest.raises(ArgumentError):
+            made.decode(wrong.encode())
 
 
 def test_a_factory_makes_a_default_for_each_call():

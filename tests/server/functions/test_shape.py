@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import array
+import collections
 import datetime as dt
 import enum
+import ipaddress
 import pathlib
+import sqlite3
 import types
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, make_dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Literal, TypedDict
+from unittest import mock
 
 import jsonschema_rs
 import msgspec
@@ -19,7 +24,14 @@ import pytest
 
 from antiphon.errors import ConfigError
 from antiphon.json_schema.validator import MismatchError
-from antiphon.server.functions.shape import Shape, encode_value, schemas_of, simplify_schema, with_text_metadata
+from antiphon.server.functions.shape import (
+    Shape,
+    adapt_type,
+    encode_value,
+    schemas_of,
+    simplify_schema,
+    with_text_metadata,
+)
 
 
 class Colour(enum.Enum):
@@ -165,7 +177,9 @@ def test_a_whole_number_with_a_fraction_is_an_integer():
         shape.decode(b'{"result": [1.5]}')
 
 
-@pytest.mark.parametrize("annotation", [Callable[[int], int], list[int] | set[int], pathlib.Path, type("Own", (), {})])
+@pytest.mark.parametrize(
+    "annotation", [Callable[[int], int], list[int] | Iterable[int], type[int], type("Own", (), {})]
+)
 def test_a_type_without_a_json_form_is_refused(annotation):
     """The message begins with the place."""
     with pytest.raises(ConfigError, match=r"^here: "):
@@ -174,6 +188,29 @@ def test_a_type_without_a_json_form_is_refused(annotation):
 
 class Own:
     pass
+
+
+class Soup(str):
+    """A text with methods of its own, as those of BeautifulSoup, lxml and Django are."""
+
+    __slots__ = ()
+
+
+class Real(float):
+    """A number of a library, as ``numpy.float64`` is."""
+
+
+class Moment(dt.datetime):
+    """A time of a library, as those of pandas and pendulum are."""
+
+
+def row() -> sqlite3.Row:
+    """Return a row of a database."""
+    connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
+    found: sqlite3.Row = connection.execute("select 'hat' as name, 3 as price").fetchone()
+    connection.close()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -193,7 +230,8 @@ def test_a_type_no_library_can_use_is_refused(annotation, problem):
 def test_several_types_share_definitions():
     """One definition for both, and another name where two different types have the same."""
     other = type("Model", (pydantic.BaseModel,), {"__annotations__": {"y": str}})
-    typed = [("a", Item), ("b", list[Item]), ("c", Model), ("d", list[other])]
+    kinds = {"a": Item, "b": list[Item], "c": Model, "d": list[other]}
+    typed = [(name, adapt_type(kind, name)) for name, kind in kinds.items()]
     schemas, definitions = schemas_of(typed, mode="validation")
     assert schemas[0] == {"$ref": "#/$defs/Item"}
     assert schemas[1] == {"type": "array", "items": {"$ref": "#/$defs/Item"}}
@@ -216,6 +254,12 @@ def test_the_place_of_an_impossible_type_is_named():
         (pathlib.PurePosixPath("a/b"), '"a/b"'),
         (types.MappingProxyType({"a": 1}), '{"a":1}'),
         ([Colour.RED, dt.date(2026, 1, 2)], '["red","2026-01-02"]'),
+        ({"a": Soup("b"), "n": Real(0.5)}, '{"a":"b","n":0.5}'),
+        (Moment(2026, 1, 2, tzinfo=dt.UTC), '"2026-01-02T00:00:00+00:00"'),
+        ([array.array("d", [0.5, 1.0])], "[[0.5,1.0]]"),
+        ([collections.deque([1]), {"a": 1}.keys(), range(2)], '[[1],["a"],[0,1]]'),
+        (ipaddress.ip_address("::1"), '"::1"'),
+        ([row()], '[{"name":"hat","price":3}]'),
     ],
 )
 def test_any_value_with_a_json_form_can_be_written(value, text):
@@ -227,6 +271,18 @@ def test_a_value_without_a_json_form_cannot():
     """The error names the type."""
     with pytest.raises(TypeError, match="object has no JSON form"):
         encode_value(object())
+
+
+def test_an_array_as_numpy_has_it_is_a_list_of_its_numbers():
+    """So are its scalars; a mock, which has every method, is none of either."""
+
+    class Scalar:
+        def tolist(self) -> float:
+            return 1.5
+
+    assert encode_value({"a": Scalar()}) == b'{"a":1.5}'
+    with pytest.raises(TypeError, match="Mock has no JSON form"):
+        encode_value(mock.Mock(spec_set=["tolist"]))
 
 
 class Doc:

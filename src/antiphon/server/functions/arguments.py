@@ -99,9 +99,9 @@ class Arguments:
         try:
             values = _as_dict(decoder.decode(raw))
         except msgspec.DecodeError:
-            # The arguments may hold a whole number written as ``1.0``, or be ``null``.
+            # The arguments may hold a whole number written as ``1.0``, be ``null``, or an empty list of PHP.
             try:
-                values = _as_dict(shape.decode_with(decoder, b"{}" if bytes(raw).strip() == b"null" else raw))
+                values = _as_dict(shape.decode_with(decoder, b"{}" if bytes(raw).strip() in (b"null", b"[]") else raw))
             except MismatchError as error:
                 raise self._error(error.mismatch) from None
         if self._foreign:
@@ -204,12 +204,7 @@ def _resolve_native(annotation: Any, _text: str) -> tuple[Any] | None:
     if is_pydantic(annotation):
         return None
     kind = shape.with_text_metadata(annotation)
-    try:
-        shape.schemas_of([("", kind)], mode="validation")
-        msgspec.json.Decoder(kind)
-    except Exception:
-        return None
-    return (kind,)
+    return None if shape.find_obstacle(kind) else (kind,)
 
 
 def _normalize_parameter(parameter: Parameter, place: str) -> Parameter:

@@ -13,7 +13,7 @@ import enum
 import os
 import sys
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from copy import copy
 from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
@@ -25,8 +25,8 @@ from antiphon.errors import ConfigError
 from antiphon.json_schema.effort import walk_objects
 from antiphon.json_schema.validator import MismatchError, describe_mismatch, prefix_place
 from antiphon.server.functions.schema_gaps import fill_gaps, remove_unfit_defaults, walk_types
-from antiphon.server.functions.signature import REQUIRED, Parameter, read_docstring
-from antiphon.wire.envelope import without_halves
+from antiphon.server.functions.signature import REQUIRED, Parameter, add_null, read_docstring
+from antiphon.wire.envelope import to_plain, without_halves
 
 _MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
 _PACKAGES = {"pydantic", "pydantic_core", "annotated_types"}
@@ -68,8 +68,13 @@ class Adapter:
         try:
             return self._validator.validate_strings(value)
         except ValueError as error:
-            if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-                return self.decode(value.encode())
+            if isinstance(value, str):
+                try:
+                    # Members of an enum may be numbers.
+                    return self.decode(value.encode())
+                except MismatchError:
+                    if value.lstrip()[:1] in ("{", "["):
+                        raise
             raise MismatchError(describe_mismatch(error)) from None
 
     def encode(self, value: Any) -> bytes:
@@ -103,13 +108,7 @@ def is_pydantic(annotation: Any) -> bool:
     """Return whether pydantic must handle a type, because the type, a part of it or its metadata is pydantic's."""
     marks = _MARKS if any(package in sys.modules for package in _PACKAGES) else ()
     return any(
-        any(hasattr(part, mark) for mark in marks)
-        or type(part).__module__.partition(".")[0] in _PACKAGES
-        # msgspec cannot read an alias that is made without the ``type`` statement, or is a part of itself.
-        or (
-            type(part).__name__ == "TypeAliasType"
-            and (type(part).__module__ != "typing" or any(each is part for each in walk_types([part.__value__])))
-        )
+        any(hasattr(part, mark) for mark in marks) or type(part).__module__.partition(".")[0] in _PACKAGES
         for part in walk_types([annotation])
     )
 
@@ -138,6 +137,8 @@ def read_field(parameter: Parameter) -> Parameter:
         factory = partial(giving.get_default, call_default_factory=True)
         default = REQUIRED if giving.default_factory else giving.default
     alias = aliases[-1] if aliases else None
+    if default is None:
+        annotation = add_null(annotation)
     return Parameter(name=parameter.name, annotation=annotation, default=default, factory=factory, alias=alias)
 
 
@@ -306,8 +307,11 @@ def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
 
 
 def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema], Schema]:
-    """Return the schemas of types, and the definitions they share; a place begins the error for its type."""
-    kinds = [adapt_type(annotation, place) for place, annotation in typed]
+    """Return the schemas of types that ``adapt_type`` has seen, and the definitions they share.
+
+    A place begins the error for its type.
+    """
+    kinds = [kind for _, kind in typed]
     native = [kind for kind in kinds if not isinstance(kind, Adapter)]
     try:
         found, definitions = _make_components(native, mode)
@@ -332,13 +336,41 @@ def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema
 
 
 def adapt_type(annotation: Any, place: str) -> Any:
-    """Return the ``Adapter`` of a pydantic type, and any other type unchanged."""
-    if isinstance(annotation, Adapter) or not is_pydantic(annotation):
+    """Return the ``Adapter`` of a type of pydantic's, or that only pydantic can read; any other type unchanged."""
+    if isinstance(annotation, Adapter):
         return annotation
+    is_foreign = is_pydantic(annotation)
+    if not is_foreign:
+        obstacle = find_obstacle(annotation)
+        # What we refuse ourselves, pydantic shall not read either.
+        is_refused = isinstance(obstacle, ConfigError | NameError) or any(map(_is_misread, walk_types([annotation])))
+        if obstacle is None or is_refused:
+            return annotation
     try:
         return Adapter(annotation)
     except Exception as error:
+        if not is_foreign:
+            # msgspec is going to say why; pydantic may not even be there.
+            return annotation
         raise ConfigError(f"{place}: pydantic cannot use its type: {str(error).splitlines()[0]}") from None
+
+
+def _is_misread(kind: Any) -> bool:
+    """Return whether pydantic has a schema for a type, but reads no value of it, or not before the handler does."""
+    if isinstance(kind, enum.EnumType):
+        values = [member.value for member in cast("Iterable[enum.Enum]", kind)]
+        return not values or not all(isinstance(value, str | int | float) for value in values)
+    return (get_origin(kind) or kind) in (type, Iterable, Iterator, Generator)
+
+
+def find_obstacle(annotation: Any) -> Exception | None:
+    """Return why a type cannot be read by msgspec, or is refused by us; ``None`` if nothing is in the way."""
+    try:
+        _make_components([annotation], "validation")
+        msgspec.json.Decoder(annotation)
+    except Exception as error:
+        return error
+    return None
 
 
 def encode_value(value: Any) -> bytes:
@@ -362,18 +394,24 @@ def with_text_metadata(annotation: Any) -> Any:
 
 
 def _encode_foreign(value: Any) -> Any:
-    """Encode types that msgspec does not know: wire content, pydantic models, paths and other mappings."""
+    """Encode types that msgspec does not know: wire content, pydantic models, paths, rows and other collections."""
     original: Any = getattr(value, "__wire__", None)
     if original is not None:
         return original
-    if isinstance(value, os.PathLike):
-        return os.fspath(cast("os.PathLike[str]", value))
     if hasattr(value, "__pydantic_serializer__"):
         return Raw(_encode_with(_serializer_of(value.__class__), value, by_alias=_writes_aliases(value.__class__)))
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, Any]", value))
     if hasattr(value, "__await__"):
         raise TypeError(f"{type(value).__name__} was not awaited: an `await` is missing")
+    is_path = isinstance(value, os.PathLike)
+    plain = os.fspath(cast("os.PathLike[str]", value)) if is_path else to_plain(value)
+    if plain is not None:
+        return plain
+    if type(value).__module__ == "ipaddress":
+        return str(value)
+    if hasattr(value.__class__, "keys"):
+        return dict(value)
+    if isinstance(value, Collection):
+        return list(cast("Collection[Any]", value))
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
@@ -412,7 +450,8 @@ def _describe_reason(error: Exception) -> str:
     said = lines[-1] if lines else type(error).__name__
     if said.startswith("Type unions may not contain more than one"):
         return f"{said}; tell structs apart by a tag (msgspec.Struct, tag=True), or use types of pydantic's"
-    return f"{said}; use a type that has a JSON form"
+    more = "" if "pydantic" in sys.modules else ", or install pydantic, which reads more types"
+    return f"{said}; use a type that has a JSON form{more}"
 
 
 def _merge_definitions(schema: Schema, definitions: Schema) -> Schema:

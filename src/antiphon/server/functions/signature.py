@@ -15,6 +15,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Union, cast, get_args, get_origin
 
@@ -154,6 +155,16 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
+def add_null(annotation: Any) -> Any:
+    """Return a type that null fits as well, as ``x: int = None`` says: models write it for what they leave out."""
+    if get_origin(annotation) is Annotated:
+        kind, *metadata = get_args(annotation)
+        return Annotated[add_null(kind), *metadata]
+    with suppress(TypeError):
+        return annotation if annotation is Any else annotation | None
+    return annotation
+
+
 def _undress_partial(function: Any) -> Any:
     """Return a plain ``partial``: ``update_wrapper`` gives it the signature of the function inside."""
     method = getattr(function, "__partialmethod__", getattr(function, "_partialmethod", None))
@@ -187,6 +198,8 @@ def _split_parameters(
             dependencies[name] = dependency
         else:
             typed = Any if annotation is inspect.Parameter.empty else annotation
+            if parameter.default is None:
+                typed = add_null(typed)
             parameters.append(Parameter(name=name, annotation=typed, default=parameter.default))
     if len(contexts) > 1:
         raise ConfigError(f"{place}: parameters {contexts[0]!r} and {contexts[1]!r} both take the context; keep one")
