@@ -240,7 +240,7 @@ def test_an_unsupported_version_is_said_before_bad_params():
         ("tools/list", meta(protocolVersion=None)),
         ("tools/list", {"io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"}}),
         ("tools/list", meta(protocolVersion=5)),
-        ("tools/list", meta(clientCapabilities=[])),
+        ("tools/list", meta(clientCapabilities=[1])),
         ("tools/list", meta(clientInfo={"name": "no version"})),
         ("tools/list", meta(progressToken=[])),
     ],

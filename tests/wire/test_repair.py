@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from antiphon.wire.common import PaginatedParams
+from antiphon.wire.common import EmptyResult, PaginatedParams
 from antiphon.wire.completion import CompletionContext
 from antiphon.wire.content import ContentBlock, UnknownContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -14,7 +14,7 @@ from antiphon.wire.lifecycle import InitializeResult
 from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.repair import MAX_UNKNOWN, mend_document
 from antiphon.wire.sampling import CreateMessageRequestParams
-from antiphon.wire.tools import CallToolResult, ListToolsResult
+from antiphon.wire.tools import CallToolResult, ListToolsResult, ToolAnnotations
 
 ODD = {"type": "odd", "n": 1.0}
 STAND_IN = {"type": "text", "text": ""}
@@ -38,7 +38,7 @@ def test_a_block_alone_is_replaced():
     [
         {},
         {"x": 1},
-        [],
+        [{}],
         "x",
         None,
         {"content": None, "x": 1},
@@ -137,6 +137,34 @@ def test_a_text_is_a_list_of_one_where_only_a_list_may_stand():
     assert decode_wire(msgspec.json.encode(opened), InitializeResult).server_info.icons[0].sizes == ["48x48"]
     answer = {"action": "accept", "content": {"one": "text", "empty": None}}
     assert decode_wire(msgspec.json.encode(answer), ElicitResult).content == {"one": "text"}
+
+
+def test_an_empty_list_in_the_place_of_an_object_is_one():
+    """PHP cannot tell them apart; what is a list, or may be anything, stays."""
+    opened = {"protocolVersion": "2025-11-25", "capabilities": [], "serverInfo": {"name": "s", "version": "1"}}
+    assert decode_wire(msgspec.json.encode(opened), InitializeResult).capabilities.tools is None
+    opened["capabilities"] = {"tools": [], "logging": []}
+    assert decode_wire(msgspec.json.encode(opened), InitializeResult).capabilities.tools is not None
+    tools = {"tools": [{"name": "t", "inputSchema": [], "annotations": [], "icons": [], "_meta": []}], "_meta": []}
+    (tool,) = decode_wire(msgspec.json.encode(tools), ListToolsResult).tools
+    assert (tool.input_schema, tool.annotations, tool.icons, tool.meta) == ({}, ToolAnnotations(), [], {})
+    assert decode_wire(b"[]", EmptyResult) == EmptyResult()
+    called = decode_wire(b'{"content":[],"structuredContent":[],"_meta":[]}', CallToolResult)
+    assert (called.content, called.structured_content, called.meta) == ([], [], {})
+    assert decode_wire(b'{"name":"p","arguments":[]}', GetPromptRequestParams).arguments == {}
+    for wrong in (b'{"name":"p","arguments":["x"]}', b'{"name":[]}'):
+        with pytest.raises(msgspec.ValidationError):
+            decode_wire(wrong, GetPromptRequestParams)
+
+
+def test_an_audience_that_we_do_not_know_costs_no_result():
+    """Servers name others than the two of the specification, or one alone."""
+    block = {"type": "text", "text": "done", "annotations": {"audience": ["developer"]}}
+    assert decode_wire(msgspec.json.encode({"content": [block]}), CallToolResult).text == "done"
+    block["annotations"]["audience"] = "user"
+    assert decode_wire(msgspec.json.encode({"content": [block]}), CallToolResult).content[0].annotations.audience == [
+        "user"
+    ]
 
 
 def test_there_is_a_limit():

@@ -77,7 +77,8 @@ class Implementation(Wire, frozen=True, kw_only=True):
 class Annotations(Wire, frozen=True, kw_only=True):
     """Hints on how to use content or a resource; untrusted when the server is."""
 
-    audience: Sequence[Role] | None = None
+    audience: Sequence[str] | None = None
+    """``"user"`` or ``"assistant"``; a server may name others."""
     priority: int | float | None = None
     """From 0 (optional) to 1 (required)."""
     last_modified: str | None = None

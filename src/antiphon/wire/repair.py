@@ -2,7 +2,8 @@
 
 A flag that is null counts as left out, because some servers write all members. So does a null among the values of a
 form or a prompt, because clients write one for each field that was left empty. A text in the place of a list of texts
-is a list of one, as a draft had it of icons. A tool's result may have structured content alone: its other content is
+is a list of one, as a draft had it of icons. An empty list in the place of an object is an empty object, because PHP
+cannot tell them apart. A tool's result may have structured content alone: its other content is
 then the same as text.
 The search follows a plan that is made once per type, because a peer decides how often it runs. ``envelope.decode``
 decodes the result and puts the unknown content back.
@@ -35,12 +36,9 @@ class _Plan(Struct, frozen=True, kw_only=True):
 
     tags: frozenset[str] = frozenset()
     """Known types of content; empty where no content may stand."""
-    whole: bool = False
-    """Whether only an integer may stand here."""
-    has_texts: bool = False
-    """Whether only a list of texts may stand here."""
-    has_values: bool = False
-    """Whether names have plain values here, of which none is null."""
+    only: frozenset[str] = frozenset()
+    """What alone may stand here: ``whole`` numbers, a list of ``texts``, ``values`` by names, none of them null, or no
+    list but an ``object``."""
     items: _Plan | None = None
     """The plan for the items of a list."""
     tag_field: str | None = None
@@ -77,11 +75,13 @@ def _mend_data(plan: _Plan, data: Any, path: Path, found: Found) -> Any:
     if isinstance(data, dict):
         return _mend_object(plan, cast("dict[str, Any]", data), path, found)
     if isinstance(data, list):
+        if "object" in plan.only and not data:
+            return {}
         if plan.items is not None:
             return [_mend_data(plan.items, item, (*path, at), found) for at, item in enumerate(cast("list[Any]", data))]
-    elif plan.whole and isinstance(data, float) and data.is_integer():
+    elif "whole" in plan.only and isinstance(data, float) and data.is_integer():
         return int(data)
-    elif plan.has_texts and isinstance(data, str):
+    elif "texts" in plan.only and isinstance(data, str):
         return [data]
     return cast("Any", data)
 
@@ -91,7 +91,7 @@ def _mend_object(plan: _Plan, data: dict[str, Any], path: Path, found: Found) ->
     if plan.tags and isinstance(tag, str) and tag not in plan.tags and len(found) < MAX_UNKNOWN:
         found.append((path, UnknownContent(tag, {name: value for name, value in data.items() if name != "type"})))
         return _STAND_IN
-    if plan.has_values:
+    if "values" in plan.only:
         return {name: value for name, value in data.items() if value is not None}
     choice = data.get(plan.tag_field) if plan.tag_field else None
     if choice is None or isinstance(choice, str):
@@ -123,13 +123,15 @@ def _make_plan(node: inspect.Type) -> _Plan | None:
     items = _make_plan(lists[0]) if lists else None
     tags = frozenset(str(each.tag) for each in structs if issubclass(each.cls, Block))
     kinds = {type(member) for member in members}
-    whole = inspect.IntType in kinds and inspect.FloatType not in kinds
-    texts = inspect.StrType not in kinds and any(isinstance(item, inspect.StrType) for item in lists)
     named = [_list_members(member.value_type) for member in members if isinstance(member, inspect.DictType)]
-    values = any(inspect.StrType() in kinds and inspect.NoneType() not in kinds for kinds in named)
-    plan = _Plan(
-        tags=tags, whole=whole, has_texts=texts, has_values=values, items=items, tag_field=tag_field, fields=fields
-    )
+    only = {
+        "whole": inspect.IntType in kinds and inspect.FloatType not in kinds,
+        "texts": inspect.StrType not in kinds and any(isinstance(item, inspect.StrType) for item in lists),
+        "values": any(inspect.StrType() in kinds and inspect.NoneType() not in kinds for kinds in named),
+        "object": not lists and not kinds.isdisjoint((inspect.StructType, inspect.DictType)),
+    }
+    applying = frozenset(name for name, applies in only.items() if applies)
+    plan = _Plan(tags=tags, only=applying, items=items, tag_field=tag_field, fields=fields)
     return None if plan == _FLAG else plan
 
 
