@@ -9,10 +9,12 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from antiphon import Client, Server
+from antiphon.errors import RemoteProtocolError
 from antiphon.gateway import Gateway, offer
 from antiphon.gateway.offer import KeptLists, KeptOffer, UpstreamOffer, fetch_offer, list_changes
 from antiphon.testing import Recorder
@@ -138,6 +140,27 @@ async def test_a_server_keeps_what_it_lists_if_it_does_not_know_another_list(rev
         assert [tool.name async for tool in client.tools()] == ["raw__x"]
         assert [one async for one in client.prompts()] == [one async for one in client.resources()] == []
         assert (await client.call_tool("raw__x")).text == "done"
+
+
+@pytest.mark.parametrize("reply", [{"prompts": {}}, -32603, -32000])
+async def test_a_list_that_fails_costs_a_server_none_of_its_tools(reply: Any, caplog: pytest.LogCaptureFixture):
+    """The log says which list it was; a server whose tools cannot be listed has none, and is told to be failing."""
+
+    def fail(message: dict[str, Any]) -> dict[str, Any] | None:
+        if not isinstance(reply, int):
+            return reply
+        server.send({"id": message["id"], "error": {"code": reply, "message": "broken"}})
+        return None
+
+    server = RawServer(tools_list=lambda _: TOOLS, tools_call=lambda _: DONE, prompts_list=fail)
+    front = Gateway({"raw": server}, host()).server
+    async with Client(front, revision=ERAS[0]) as client:
+        assert (await client.call_tool("raw__x")).text == "done"
+        assert [one async for one in client.prompts()] == []
+        assert "the prompts of a server with tools cannot be listed" in caplog.text
+    async with Client(RawServer(tools_list=lambda _: {"tools": {}}), revision=ERAS[0]) as client:
+        with pytest.raises(RemoteProtocolError):
+            await fetch_offer(client, UpstreamOffer())
 
 
 def _discover(_message: object) -> dict[str, object]:

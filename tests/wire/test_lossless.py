@@ -203,3 +203,10 @@ def test_members_that_are_null_for_nothing_are_not_passed_on(written, kept):
     passed = relay_object(raw, decode_wire(raw, CallToolResult))
     blocks = b'{"type":"text","text":"null","annotations":{"new":null}},{"type":"odd","text":null}'
     assert bytes(passed.raw) == b'{"content":[%b],"new":null%b}' % (blocks, kept)
+
+
+def test_an_empty_list_that_stands_for_an_object_is_passed_on_as_one():
+    """Many hosts refuse the whole result otherwise; what a tool returns, and what is a list, stays as it is."""
+    raw = Raw(b'{"content":[{"type":"text","text":"[]","annotations":[]}],"structuredContent":[],"_meta":[]}')
+    passed = relay_object(raw, decode_wire(raw, CallToolResult))
+    assert bytes(passed.raw) == b'{"content":[{"type":"text","text":"[]","annotations":{}}],"structuredContent":[]}'

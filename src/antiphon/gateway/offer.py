@@ -29,6 +29,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw, Struct, field, structs
 
+from antiphon import errors
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address, Command, Target, describe_location, locate_target
 from antiphon.client.known_tools import iterate_pages
@@ -41,7 +42,7 @@ from antiphon.machine.call_time import hold_variable
 from antiphon.machine.files import open_file, replace_file
 from antiphon.wire.common import PaginatedParams, PaginatedResult
 from antiphon.wire.envelope import decode_wire, encode_value
-from antiphon.wire.lossless import Received, merge_change, remove_nulls
+from antiphon.wire.lossless import Received, merge_change, repair_members
 from antiphon.wire.origin import OriginCall, identify_target
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
@@ -190,7 +191,10 @@ def place_of(item: Definition) -> str:
 
 
 async def fetch_offer(client: Client, before: UpstreamOffer, kinds: Collection[Kind] = KINDS) -> UpstreamOffer:
-    """List what a server offers. Only lists of these ``kinds`` are fetched; all else is taken from ``before``."""
+    """List what a server offers. Only lists of these ``kinds`` are fetched; all else is taken from ``before``.
+
+    A server with tools keeps them although another of its lists fails.
+    """
     has = client.server_capabilities
     offer = structs.replace(
         before,
@@ -202,7 +206,13 @@ async def fetch_offer(client: Client, before: UpstreamOffer, kinds: Collection[K
     offered = {"tools": has.tools, "prompts": has.prompts, "resources": has.resources, "templates": has.resources}
     for name in ("tools", "prompts", "resources", "templates"):
         if ("resources" if name == "templates" else name) in kinds:
-            items, originals = await _fetch_definitions(client, name) if offered[name] is not None else ((), {})
+            try:
+                items, originals = await _fetch_definitions(client, name) if offered[name] is not None else ((), {})
+            except (errors.PeerError, errors.RemoteProtocolError) as error:
+                if name == "tools" or has.tools is None:
+                    raise
+                log.warning("the %s of a server with tools cannot be listed: %s", name, error)
+                continue
             kept = {place: raw for place, raw in offer.originals.items() if not place.startswith(f"{name} ")}
             offer = structs.replace(offer, originals={**kept, **originals}, **{name: items})
     if "resources" in kinds:
@@ -271,7 +281,7 @@ def _examine_definition(raw: Raw, name: str) -> tuple[str, Raw | None]:
     """Return the place of a definition, and its JSON if it has unknown members; few have."""
     kind = next(kind for kind, named in _KINDS.items() if named == name)
     item = decode_wire(raw, kind)
-    original = Raw(bytes(remove_nulls(raw, item)))
+    original = Raw(bytes(repair_members(raw, item)))
     is_known = msgspec.json.decode(original) == msgspec.json.decode(encode_value(item))
     return place_of(item), None if is_known else original
 

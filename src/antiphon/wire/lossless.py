@@ -97,20 +97,24 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = (), read: Any = No
 
 
 def relay_object(raw: bytes | Raw, read: Any) -> Received:
-    """Return what a peer sent for another peer: without the ``_meta`` of one connection, and without invalid nulls."""
-    passed = remove_nulls(passed_on(raw, read=read), read)
+    """Return what a peer sent for another peer: without the ``_meta`` of one connection, and with its members valid."""
+    passed = repair_members(passed_on(raw, read=read), read)
     if getattr(read, "structured_content", None) is not None or getattr(read, "content", None) == []:
         # A tool's result may lack content, and other peers take it for none then.
         passed = Raw(encode_value({"content": read.content, **_decode_object(passed)}))
     return Received(passed, read)
 
 
-def remove_nulls(raw: Raw, read: Any) -> Raw:
+def repair_members(raw: Raw, read: Any) -> Raw:
     """Remove the members of ``raw``, from which ``read`` was decoded, that are null although null is no value of them.
 
-    Some servers write all optional members so. Many hosts refuse the whole list of tools for one of them.
+    Some servers write all optional members so, and those in PHP write an empty object as a list. Many hosts refuse the
+    whole list of tools for one of them.
     """
-    if b"null" not in bytes(raw) or bytes(raw) == b"null":
+    data = bytes(raw)
+    if data == b"[]" and isinstance(read, Wire | dict):
+        return Raw(b"{}")
+    if (b"null" not in data and b"[]" not in data) or data == b"null":
         return raw
     if isinstance(read, Wire):
         document = _decode_object(raw)
@@ -118,14 +122,14 @@ def remove_nulls(raw: Raw, read: Any) -> Raw:
         kept = "structuredContent" if getattr(read, "result_type", None) else None
         for field, name, _ in _members_of(type(read)):
             if name in document and name != kept:
-                document[name] = remove_nulls(document[name], getattr(read, field))
+                document[name] = repair_members(document[name], getattr(read, field))
                 if bytes(document[name]) == b"null":
                     del document[name]
         return Raw(encode_value(document))
     if isinstance(read, list) and any(isinstance(item, Wire) for item in cast("list[object]", read)):
         items, read_items = _decode_array(raw), cast("list[object]", read)
         if len(items) == len(read_items):
-            return Raw(encode_value([*map(remove_nulls, items, read_items)]))
+            return Raw(encode_value([*map(repair_members, items, read_items)]))
     return raw
 
 
@@ -212,9 +216,7 @@ def _merge_values(original: Raw, before: Raw, after: Raw) -> Raw:
     kinds = {bytes(text).lstrip(_SPACE)[:1] for text in (original, before, after)}
     if kinds == {b"{"}:
         return _merge_objects(original, before, after)
-    if kinds == {b"["}:
-        return _merge_arrays(original, before, after)
-    return Raw(after)
+    return _merge_arrays(original, before, after) if kinds == {b"["} else Raw(after)
 
 
 def _merge_objects(original: Raw, before: bytes | Raw, after: bytes | Raw) -> Raw:
