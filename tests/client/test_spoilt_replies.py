@@ -51,9 +51,9 @@ READ = {
     "half a pair, raw": (GOOD.replace('"x"', '"a\ud83d"').encode("utf-8", "surrogatepass"), "a\ufffd\ufffd\ufffd"),
     "latin-1": (GOOD.replace('"x"', '"\xe9"').encode("latin-1"), "\ufffd"),
     "error: null": (GOOD.replace('"result"', '"error":null,"result"').encode(), "x"),
+    "text id": (GOOD.replace('"id":%d', '"id":"%d"').encode(), "x"),
 }
 SPOILT = {
-    "text id": GOOD.replace('"id":%d', '"id":"%d"').encode(),
     "null id": GOOD.replace('"id":%d', '"id":null').encode(),
     "no id": GOOD.replace('"id":%d,', "").encode(),
     "true id": GOOD.replace('"id":%d', '"id":true').encode(),

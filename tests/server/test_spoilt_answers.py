@@ -36,10 +36,10 @@ READ = {
     "byte order mark": lambda number, good: b"\xef\xbb\xbf" + good,
     "half a pair": lambda number, good: good.replace(b'"x"', b'"\\ud83d"'),
     "latin-1": lambda number, good: good.replace(b'"x"', b'"\xe9"'),
+    "text id": lambda number, good: good.replace(b'"id":%d' % number, b'"id":"%d"' % number),
     "error: null": lambda number, good: good.replace(b'"result"', b'"error":null,"result"'),
 }
 SPOILT = {
-    "text id": lambda number, good: good.replace(b'"id":%d' % number, b'"id":"%d"' % number),
     "null id": lambda number, good: good.replace(b'"id":%d' % number, b'"id":null'),
     "no id": lambda number, good: good.replace(b'"id":%d,' % number, b""),
     "true id": lambda number, good: good.replace(b'"id":%d' % number, b'"id":true'),

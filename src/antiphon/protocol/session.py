@@ -112,7 +112,7 @@ class PeerSession:
         return outgoing
 
     def _reply_arrived(self, envelope: Envelope) -> Event:
-        id = None if envelope.id is UNSET else envelope.id
+        id = None if envelope.id is UNSET or envelope.id is None else self._restore_id(envelope.id)
         outgoing = None if id is None else self._settle(id)
         if outgoing is None:
             return self._misfit(id, envelope)
@@ -120,12 +120,13 @@ class PeerSession:
             return Replied(outgoing, None, envelope.error)
         return Replied(outgoing, envelope.result, None)
 
+    def _restore_id(self, id: RequestId) -> RequestId:
+        """Return the number that we sent where a peer has made text of it, as those do that keep all ids as text."""
+        return int(id) if isinstance(id, str) and id not in self.outgoing and _is_number(id) else id
+
     def _misfit(self, id: RequestId | None, reply: Envelope | None = None) -> Event:
         """Fail the only request that a reply with a wrong id can be meant for; a late reply fails nothing."""
-        spelt = int(id) if isinstance(id, str) and _is_number(id) else id
-        outgoing = self.outgoing.get(spelt) if spelt is not None else None
-        if outgoing is None and not (isinstance(spelt, int) and 0 < spelt <= self._newest):
-            outgoing = self._only_open()
+        outgoing = None if isinstance(id, int) and 0 < id <= self._newest else self._only_open()
         if outgoing is None or (id is None and reply is not None and self._is_of_another(reply, outgoing)):
             return Ignored("a reply to no request of ours, or a late one")
         self._settle(outgoing.id)
@@ -156,7 +157,7 @@ class PeerSession:
         return waiting[0] if len(waiting) == 1 else None
 
     def _progress_arrived(self, spec: MethodSpec, params: ProgressNotificationParams, raw: Raw) -> Event:
-        outgoing = self.outgoing.get(params.progress_token)
+        outgoing = self.outgoing.get(self._restore_id(params.progress_token))
         if outgoing is None or not outgoing.wants_progress:
             return Ignored("progress: unknown token, or the request has ended")
         if outgoing.progress is not None and params.progress <= outgoing.progress:

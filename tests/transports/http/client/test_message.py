@@ -64,7 +64,7 @@ def test_what_goes_out_is_looked_at_once(data, seen):
         (b'{"id":7,"result":{}}', True),
         (b'{"id":7,"error":{}}', True),
         (b' [{"id":1,"result":{}},{"id":7,"result":{}}]', True),
-        (b'{"id":"7","result":{}}', False),
+        (b'{"id":"7","result":{}}', True),
         (b'{"id":7,"method":"ping"}', False),
         (b'{"method":"x"}', False),
         (b"[1]", False),

@@ -144,7 +144,8 @@ def _is_spoilt_reply(data: bytes, fits: Callable[[RequestId | None], bool]) -> b
 
 
 def _is_reply(head: _Head, id: RequestId) -> bool:
-    return head.method is UNSET and as_id(head.id) == id
+    # Some servers make text of the number, which the session takes for the id.
+    return head.method is UNSET and str(as_id(head.id)) == str(id)
 
 
 def fits_no_request(data: bytes, is_open: Callable[[RequestId], bool]) -> bool:
