@@ -60,7 +60,13 @@ async def test_a_list_fits_one_page_by_default(method: str, member: str, key: st
     assert "nextCursor" not in result
 
 
-@pytest.mark.parametrize("cursor", ["", "made up", "r.1", "t.ffffffff", "t." + "0" * 1_000])
+async def test_an_empty_cursor_is_none() -> None:
+    """Clients whose language has no missing text write one."""
+    async with raw_client(many(3, page_size=2)) as client:
+        assert await page(client, "tools/list", cursor="") == await page(client, "tools/list")
+
+
+@pytest.mark.parametrize("cursor", ["made up", "r.1", "t.ffffffff", "t." + "0" * 1_000])
 async def test_a_made_up_cursor_is_refused(cursor: str) -> None:
     """It is -32602."""
     async with raw_client(many(3, page_size=2)) as client:

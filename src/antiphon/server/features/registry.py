@@ -230,7 +230,8 @@ class Registry(Generic[T]):
             InvalidParams: this registry cannot have issued the cursor.
         """
         entries = list(self._items.values())
-        start = 0 if cursor is None else bisect_right(entries, self._position(cursor), key=itemgetter(0))
+        # Clients in Go write an empty cursor for none.
+        start = 0 if not cursor else bisect_right(entries, self._position(cursor), key=itemgetter(0))
         chosen = entries[start:] if size is None else entries[start : start + size]
         more = chosen and start + len(chosen) < len(entries)
         return Page(tuple(item for _, item in chosen), f"{self._mark}.{chosen[-1][0]:x}" if more else None)
