@@ -169,8 +169,7 @@ def _convert_array(text: str, wanted: Schema, root: Schema) -> object:
         value = _guess_value(text)
         if isinstance(value, list):
             return cast("list[object]", value)
-    element = resolve_schema(wanted.get("items"), root)
-    return [_convert_value("element", text, element, root)]
+    return [_convert_value("element", text, resolve_schema(wanted.get("items"), root), root)]
 
 
 _READERS: Mapping[str, tuple[Callable[[str, Schema, Schema], object], str]] = {

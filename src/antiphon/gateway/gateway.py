@@ -332,16 +332,13 @@ class Gateway:
                 yield
             finally:
                 await end_tasks(reloading, recalling)
-                await self._end_groups()
+                groups = list(self._groups.values())
+                self._groups.clear()
+                await asyncio.gather(*(group.close() for group in groups))
+                if self._closing:
+                    await asyncio.wait(self._closing)
                 if self._closes is not None:
                     await self._closes.aclose()
-
-    async def _end_groups(self) -> None:
-        groups = list(self._groups.values())
-        self._groups.clear()
-        await asyncio.gather(*(group.close() for group in groups))
-        if self._closing:
-            await asyncio.wait(self._closing)
 
     async def _reload(self) -> None:
         if self._reloads is not None:

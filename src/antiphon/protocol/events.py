@@ -81,9 +81,7 @@ class BatchReplies:
         self.missing -= 1
         if reply is not None:
             self.replies.append(reply)
-        if self.missing or not self.replies:
-            return None
-        return b"[" + b",".join(self.replies) + b"]"
+        return None if self.missing or not self.replies else b"[" + b",".join(self.replies) + b"]"
 
 
 class Outgoing(Struct, eq=False):

@@ -222,9 +222,7 @@ class Core:
 
     def tool_wait(self, peer: Connection[ServerSession]) -> float:
         """Take a token from a peer's tool rate; return the seconds to wait for it."""
-        if self._limiter is None:
-            return 0.0
-        return self._limiter.take(peer.principal or id(peer))
+        return 0.0 if self._limiter is None else self._limiter.take(peer.principal or id(peer))
 
     def share_rate(self) -> RateLimiter | None:
         """Count the calls of tools for other processes from now on, and return the counter; ``None`` without a rate."""

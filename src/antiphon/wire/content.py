@@ -120,9 +120,7 @@ class ResourceContents(Wire, frozen=True, kw_only=True):
     @property
     def bytes(self) -> bytes:
         """The contents as bytes (text as UTF-8). Raises ``ValueError`` if a blob is not base64."""
-        if self.text is not None:
-            return self.text.encode()
-        return _from_base64(self.blob or "")
+        return self.text.encode() if self.text is not None else _from_base64(self.blob or "")
 
 
 class UnknownContent:

@@ -321,9 +321,7 @@ class EndpointPlace:
 
     def address(self, path: str) -> str:
         """Return the address for clients of a path in this process."""
-        if path == self._path:
-            return self._url
-        return f"{self._origin}{self._prefix or ''}{path}"
+        return self._url if path == self._path else f"{self._origin}{self._prefix or ''}{path}"
 
 
 def resource_address(url: str) -> SplitResult:

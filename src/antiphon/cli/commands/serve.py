@@ -13,12 +13,11 @@ from typing import Annotated
 
 import click
 
-from antiphon.cli.network_options import ListenOptions, ListenPlace
+from antiphon.cli.network_options import ListenOptions
 from antiphon.cli.output.formats import Failed
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.server.app import Server
-from antiphon.server.serving.network import ServeOptions
 from antiphon.server.serving.run import MAX_WORKERS
 
 File = Annotated[str, "FILE[:NAME]: A Python file and, if it has several servers, the name of the variable."]
@@ -51,22 +50,19 @@ def command(
         options = listening.options(load_config(os.environ, file=config).auth if config is not None else None)
         if stateless:
             options["stateless"] = True
-        _serve_at(place, server, options, workers)
+
+        def tell(port: int) -> None:
+            by = f" with {workers} workers" if workers > 1 else ""
+            print(f"Serving {server.name!r} at {place.url(options, port)}{by}. Ctrl-C ends it.", file=sys.stderr)
+
+        options["on_listening"] = tell
+        server.run(place.kind, host=place.host, port=place.port, workers=workers, **options)
         return
     others = {"--config": config is not None, "--stateless": stateless, "--workers": workers > 1}
     given = ", ".join(filter(None, (listening.given, *(name for name, is_given in others.items() if is_given))))
     if given:
         raise ConfigError(f"{given}: for a network only; add --http, --sse or --ws")
     server.run()
-
-
-def _serve_at(place: ListenPlace, server: Server, options: ServeOptions, workers: int) -> None:
-    def tell(port: int) -> None:
-        by = f" with {workers} workers" if workers > 1 else ""
-        print(f"Serving {server.name!r} at {place.url(options, port)}{by}. Ctrl-C ends it.", file=sys.stderr)
-
-    options["on_listening"] = tell
-    server.run(place.kind, host=place.host, port=place.port, workers=workers, **options)
 
 
 def split_name(file: str) -> tuple[Path, str | None]:

@@ -31,30 +31,10 @@ from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 Level = Literal["note", "warning"]
 RiskKind = Literal[
-    "background",
-    "unclear",
-    "tools",
-    "context",
-    "hidden",
-    "blank",
-    "lookalike",
-    "secret",
-    "size",
-    "media",
-    "tokens",
-    "turns",
-    "address",
-    "field",
-    "destructive",
-    "unlisted",
-    "unpinned",
-    "redefined",
-    "claims",
-    "instructions",
-    "orders",
-    "leak",
-    "flow",
-]
+    "background", "unclear", "tools", "context", "hidden", "blank", "lookalike", "secret", "size", "media",
+    "tokens", "turns", "address", "field", "destructive", "unlisted", "unpinned", "redefined", "claims",
+    "instructions", "orders", "leak", "flow",
+]  # fmt: skip
 
 LARGE_TOKENS = 4_000
 """Longer answers are pointed out (SAF-T1112 names the same figure)."""

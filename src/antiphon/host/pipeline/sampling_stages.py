@@ -318,8 +318,12 @@ async def _run_sampling(case: Case, received: CreateMessageRequestParams) -> Cre
     try:
         await stages.know_task(case)
         params = _validate_request(case, received)
-        asks = await _by_policy(case, params)
-        outcome = await _answer_admitted(case, received, params, entered, asks=asks)
+        # Stage 2. A rule that asks needs somebody, unless there is a grant.
+        verdict = case.verdict(params)
+        case.note("policy", verdict.effect, digest(params), content=await case.content(params))
+        if verdict.effect == "deny":
+            raise case.refusal("no-reviewer" if verdict.reason == "no-reviewer" else "policy")
+        outcome = await _answer_admitted(case, received, params, entered, asks=verdict.effect == "ask")
     finally:
         case.desk.gate.leave(entered)
     # The server may have been blocked while the model answered; the answer is then not sent.
@@ -387,15 +391,6 @@ def _validate_request(case: Case, received: CreateMessageRequestParams) -> Creat
         return received
     # Context is not offered, so a request for it is ignored (2025-11-25 client/sampling, "Capabilities").
     return msgspec.structs.replace(received, include_context=None)
-
-
-async def _by_policy(case: Case, params: CreateMessageRequestParams) -> bool:
-    """Run stage 2. Returns whether somebody must be asked, unless there is a grant."""
-    verdict = case.verdict(params)
-    case.note("policy", verdict.effect, digest(params), content=await case.content(params))
-    if verdict.effect == "deny":
-        raise case.refusal("no-reviewer" if verdict.reason == "no-reviewer" else "policy")
-    return verdict.effect == "ask"
 
 
 async def _by_review(

@@ -66,9 +66,7 @@ def compare_requests(before: CreateMessageRequestParams, after: CreateMessageReq
     if encode_value(before) == encode_value(after):
         return []
     old, new = list(_list_lines(before)), list(_list_lines(after))
-    if len(old) + len(new) > MAX_LINES:
-        return None
-    return compare_lines(old, new)
+    return None if len(old) + len(new) > MAX_LINES else compare_lines(old, new)
 
 
 def compare_lines(old: Sequence[str], new: Sequence[str]) -> list[DiffLine]:

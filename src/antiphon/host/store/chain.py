@@ -13,24 +13,9 @@ from typing import Literal
 import msgspec
 
 Step = Literal[
-    "received",
-    "invalid",
-    "policy",
-    "limit",
-    "reserved",
-    "redacted",
-    "review",
-    "grant",
-    "generate",
-    "settled",
-    "response",
-    "answered",
-    "refused",
-    "failed",
-    "withdrawn",
-    "recovered",
-    "changed",
-]
+    "received", "invalid", "policy", "limit", "reserved", "redacted", "review", "grant", "generate",
+    "settled", "response", "answered", "refused", "failed", "withdrawn", "recovered", "changed",
+]  # fmt: skip
 
 GENESIS = "0" * 64
 """The hash before the first record."""

@@ -157,9 +157,7 @@ class StoredCalls:
     async def find_noted_step(self, call: StoredPart, place: str) -> bytes | None:
         """Return the result of a step from any run of a call; ``None`` if there is none."""
         blob = await self._await_store(self._store.get(_step_key(call, place)))
-        if blob is None:
-            return None
-        return self._seal.open_bytes(blob, call.bound_to + call.key)
+        return None if blob is None else self._seal.open_bytes(blob, call.bound_to + call.key)
 
     async def note_step(self, call: StoredPart, place: str, value: bytes) -> bytes:
         """Record the result of a step; return the one that was recorded first, because two runs may do the step."""

@@ -50,7 +50,13 @@ class Connected(NamedTuple):
         await self.client.aclose()
         theirs: Any = getattr(self.model, "client", None)
         if hasattr(theirs, "aio"):
-            _close_google(theirs)
+            # Google's client has a part for blocking calls, and all its parts would close themselves again when garbage
+            # collected, each in a task on whatever loop runs then.
+            theirs.close()
+            part: Any
+            for part in (theirs.aio, getattr(theirs, "_api_client", None)):
+                if part is not None:
+                    part.aclose = _is_closed
 
 
 def connect_model(model: Model, key: str | None) -> Connected:
@@ -132,18 +138,6 @@ def _make_other(model: Model, key: str | None, client: httpx2.AsyncClient) -> Th
         f"{model.provider}:{model.model}",
         lambda name: cast("Any", infer_provider_class(name))(api_key=key, http_client=client, **address),
     )
-
-
-def _close_google(theirs: Any) -> None:
-    """Close Google's client completely: its part for blocking calls, and its hook to close itself again.
-
-    Otherwise its parts close themselves when garbage collected, each in a task on whatever loop runs then.
-    """
-    theirs.close()
-    part: Any
-    for part in (theirs.aio, getattr(theirs, "_api_client", None)):
-        if part is not None:
-            part.aclose = _is_closed
 
 
 def _is_closed() -> None:

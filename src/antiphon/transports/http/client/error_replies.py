@@ -217,9 +217,7 @@ def is_unavailable(error: PeerError) -> bool:
 
 def first_line(body: bytes, content_type: str) -> str:
     """Return the part of an error body that can be shown: its first line, short, no control characters, no HTML."""
-    if "html" in content_type:
-        return ""
-    return make_printable(body.decode(errors="replace"))
+    return "" if "html" in content_type else make_printable(body.decode(errors="replace"))
 
 
 def make_printable(text: str) -> str:

@@ -36,7 +36,6 @@ from antiphon.transports.http.server.event_store import EventStore, MemoryEventS
 from antiphon.transports.http.server.legacy_session import MAX_BATCH, LegacySession, SessionPlace, serve_batch
 from antiphon.transports.http.server.post_exchange import Connect, Stateless
 from antiphon.transports.http.server.sessions import SessionHomes, Sessions, end_session
-from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, split_batch
 
 log = logging.getLogger(__name__)
@@ -275,14 +274,9 @@ class HttpApp:
             return self._refer(http, body)
         if http.is_relayed or getattr(params, "request_state", None) is None:
             return self._stateless.serve(http, envelope, params)
-        return self._post_round(http, envelope, params, body)
-
-    def _post_round(
-        self, http: asgi.Http, envelope: Envelope, params: RequestParams | None, body: bytes
-    ) -> Awaitable[None]:
-        """Serve a further request of a call that has rounds, which another process may hold."""
 
         async def pass_on(holder: str) -> None:
+            # Another process may hold the call, of which this is a further request.
             if not await self.homes.serve_elsewhere(holder, http, body):
                 await self._stateless.serve(http, envelope, params)
 

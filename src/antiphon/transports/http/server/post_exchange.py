@@ -239,9 +239,7 @@ class _PooledChannel:
     def send(self, frame: Frame) -> Awaitable[None] | None:
         exchange = self.exchange
         # "These notifications MUST relate to the originating client request."
-        if exchange is None or frame.related_to != exchange.id:
-            return None
-        return exchange.take(frame)
+        return None if exchange is None or frame.related_to != exchange.id else exchange.take(frame)
 
     async def close(self) -> None:
         if self.exchange is not None:
