@@ -107,6 +107,15 @@ def test_hosts_may_be_excepted(monkeypatch):
     assert find_surroundings(TARGET, None)[1] is None
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_this_machine_is_reached_without_the_proxy_of_the_environment(monkeypatch, host):
+    """The proxy of a company answers 502 for it, and few people set ``NO_PROXY``; one that was named is used."""
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    target = URL(f"http://{host}:8000/mcp")
+    assert find_surroundings(target, None)[1] is None
+    assert find_surroundings(target, "http://mine:1")[1] == "http://mine:1"
+
+
 def test_a_proxy_behind_tls_is_left_to_others(monkeypatch, caplog):
     """And it is said."""
     monkeypatch.setenv("http_proxy", "https://proxy:3128")

@@ -30,6 +30,7 @@ from yarl import URL
 from antiphon.channel import Related
 from antiphon.errors import AntiphonError, ConfigError, InvalidParams, RemoteProtocolError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
+from antiphon.machine.loopback import is_loopback
 from antiphon.protocol.http.param_headers import encode_value
 from antiphon.protocol.http.sse import Event, EventParser
 from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, suggest_remedy
@@ -188,8 +189,9 @@ def find_surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]:
 
 
 def _proxy_to(target: URL) -> URL | None:
-    named = getproxies().get(target.scheme)
-    if named is None or proxy_bypass(target.host or ""):
+    named, host = getproxies().get(target.scheme), target.host or ""
+    # No proxy reaches this machine by the names it has for itself.
+    if named is None or is_loopback(host) or proxy_bypass(host):
         return None
     try:
         found = URL(named)
