@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -146,6 +148,32 @@ async def test_one_shell_watches_all_and_is_started_again() -> None:
             guardian.forget(2**22 + number)
         assert guardian._process is not None
     assert guardian._process is None
+
+
+class CountingGuardian(Guardian):
+    """Counts the shells that it starts."""
+
+    shells = 0
+
+    def _start(self) -> None:
+        self.shells += 1
+        super()._start()
+
+
+def test_threads_that_start_children_at_once_share_one_shell() -> None:
+    """A second shell that is dropped takes the process for killed, and kills the children of all threads."""
+    guardian, together = CountingGuardian(), threading.Barrier(8)
+
+    def start(group: int) -> None:
+        together.wait()
+        with guardian.starting():
+            guardian.watch(group, 0.0)
+            together.wait()
+        guardian.forget(group)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(start, range(2**22 + 1, 2**22 + 9)))
+    assert (guardian.shells, guardian._process) == (1, None)
 
 
 async def test_a_guardian_reaches_those_that_carry_the_mark_and_no_others() -> None:

@@ -55,10 +55,17 @@ _CHILD_MARK = re.compile(r"[0-9a-f]{32}[.][0-9]+")
 
 
 class Guardian:
-    """Watches over the children of one process, as long as it has any, or is held."""
+    """Watches over the children of one process, of all its threads, as long as it has any, or is held."""
 
     def __init__(self) -> None:
-        self._forget_all()
+        self.mark = secrets.token_hex(16)
+        self._groups: dict[int, float] = {}
+        self._marks = itertools.count(1)
+        self._holders = 0
+        # Two threads must not both start a shell: the one that is dropped would lose its input, take us for killed,
+        # and kill all of our children by their marks.
+        self._lock = threading.RLock()
+        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def is_held(self) -> bool:
@@ -67,21 +74,12 @@ class Guardian:
 
     def new_mark(self) -> str:
         """Make the mark of one child."""
-        self._marks += 1
-        return f"{self.mark}.{self._marks}"
-
-    def _forget_all(self) -> None:
-        """Begin anew: in a process that was forked, the shell and the children are its parent's."""
-        self.mark = secrets.token_hex(16)
-        self._groups: dict[int, float] = {}
-        self._marks = 0
-        self._holders = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        return f"{self.mark}.{next(self._marks)}"
 
     def copied(self) -> None:
-        """Forget the shell in a forked copy: a pipe that the copy holds open would hide its parent's end from it."""
+        """Begin anew in a forked copy: a pipe that the copy holds open would hide its parent's end from the shell."""
         process = self._process
-        self._forget_all()
+        self.__init__()
         if process is not None:
             process.returncode = 0
             if process.stdin is not None:
@@ -91,30 +89,35 @@ class Guardian:
     def starting(self) -> Generator[None]:
         """Start the shell before a child: it finds the child by its mark if we are killed before ``watch``."""
         with self.held():
-            # The shell ignores this word; sending it is what starts the shell.
-            self._say("starting")
+            with self._lock:
+                # The shell ignores this word; sending it is what starts the shell.
+                self._say("starting")
             yield
 
     def watch(self, group: int, grace: float) -> None:
         """Have a group ended when this process is killed. ``grace``: seconds for each step."""
-        self._groups[group] = grace
-        self._say(f"watch {group} {grace:g}")
+        with self._lock:
+            self._groups[group] = grace
+            self._say(f"watch {group} {grace:g}")
 
     def forget(self, group: int) -> None:
         """Watch a group no longer, since it is empty: the system may give its id to other processes."""
-        if self._groups.pop(group, None) is not None:
-            self._say(f"forget {group}")
-            self._end_unneeded()
+        with self._lock:
+            if self._groups.pop(group, None) is not None:
+                self._say(f"forget {group}")
+                self._end_unneeded()
 
     @contextlib.contextmanager
     def held(self) -> Generator[None]:
         """Keep the shell without children, too: it ends what earlier ones left behind if this process is killed."""
-        self._holders += 1
+        with self._lock:
+            self._holders += 1
         try:
             yield
         finally:
-            self._holders -= 1
-            self._end_unneeded()
+            with self._lock:
+                self._holders -= 1
+                self._end_unneeded()
 
     def _say(self, line: str) -> None:
         # A shell that somebody has ended is started again, and told of all groups there are.
@@ -186,9 +189,6 @@ def find_left_behind(mark: str) -> list[int]:
 
 GUARDIAN = Guardian()
 """The guardian of this process."""
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=GUARDIAN.copied)
 
 
 _SUBREAPER, _NAME = 36, 15
@@ -347,6 +347,7 @@ REAPER = Reaper()
 """The reaper of this process."""
 
 if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=GUARDIAN.copied)
     # A forked copy that holds the socket would hide our end from the reaper.
     os.register_at_fork(after_in_child=REAPER.forget)
 
