@@ -250,6 +250,20 @@ async def test_a_thread_does_not_keep_the_context_of_its_first_call():
     assert kept() is None
 
 
+def test_a_forked_child_has_threads_of_its_own():
+    """A call there does not wait for a thread that only its parent has."""
+    program = (
+        "import asyncio, os\n"
+        "from antiphon.server.functions.function import in_thread\n"
+        "asyncio.run(in_thread(os.getpid))\n"
+        "child = os.fork()\n"
+        "if not child: os._exit(asyncio.run(asyncio.wait_for(in_thread(lambda: 7), 20)))\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "7\n"
+
+
 async def test_a_cancelled_caller_is_free_at_once():
     """The call goes on in its thread, and what it gives is dropped."""
     workers = Workers(1)

@@ -16,6 +16,7 @@ import asyncio
 import functools
 import hashlib
 import inspect
+import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
@@ -108,7 +109,8 @@ def _code_of(function: Any) -> CodeType:
     function = inspect.unwrap(function)
     if not hasattr(function, "__code__") and not hasattr(function, "__func__"):
         function = type(function).__call__
-    return getattr(getattr(function, "__func__", function), "__code__", _no_code.__code__)
+    # A function written in C has no code.
+    return getattr(getattr(function, "__func__", function), "__code__", (lambda: None).__code__)
 
 
 def _list_parts(code: CodeType) -> Iterator[bytes]:
@@ -122,10 +124,6 @@ def _list_parts(code: CodeType) -> Iterator[bytes]:
             yield repr(sorted(map(repr, cast("frozenset[object]", constant)))).encode()
         else:
             yield repr(constant).encode()
-
-
-def _no_code() -> None:
-    """Stands for code written in C."""
 
 
 MAX_THREADS = 40
@@ -182,8 +180,12 @@ def _perform_job(job: _Job) -> tuple[Any, BaseException | None]:
         return None, error
 
 
-in_thread = Workers().run
+_workers = Workers()
+in_thread = _workers.run
 """Run a call in one of the process's worker threads. See ``Workers.run``."""
+if hasattr(os, "register_at_fork"):
+    # A forked child has none of the threads.
+    os.register_at_fork(after_in_child=_workers.__init__)
 
 
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
