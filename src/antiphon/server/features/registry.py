@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from operator import itemgetter
+from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -84,6 +85,7 @@ class Registry(Generic[T]):
         self._mark = "".join(word[0] for word in noun.split())
         self._items: dict[str, tuple[int, T]] = {}
         self._added = 0
+        self._lock = Lock()
         self._listeners: list[Callable[[], None]] = []
         self._inclusions: list[_Inclusion[T]] = []
         """The registries that include this one."""
@@ -94,7 +96,8 @@ class Registry(Generic[T]):
         return len(self._items)
 
     def __iter__(self) -> Iterator[T]:
-        return iter([item for _, item in self._items.values()])
+        # From a copy, since another thread may add items meanwhile.
+        return iter([item for _, item in list(self._items.values())])
 
     def __contains__(self, name: object) -> bool:
         return name in self._items
@@ -161,10 +164,11 @@ class Registry(Generic[T]):
             item: the item.
             server: the mounted server that it comes from; none by default.
         """
-        present = self._items.get(name)
-        if present is None:
-            self._added += 1
-        self._items[name] = (self._added if present is None else present[0], item)
+        with self._lock:
+            present = self._items.get(name)
+            if present is None:
+                self._added += 1
+            self._items[name] = (self._added if present is None else present[0], item)
         if server is not None:
             self._servers[name] = server
         else:
@@ -236,22 +240,13 @@ class Registry(Generic[T]):
         more = chosen and start + len(chosen) < len(entries)
         return Page(tuple(item for _, item in chosen), f"{self._mark}.{chosen[-1][0]:x}" if more else None)
 
-    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """Call a function after every change.
 
         Args:
             callback: the function, without arguments.
-
-        Returns:
-            A function that ends this.
         """
         self._listeners.append(callback)
-
-        def stop() -> None:
-            if callback in self._listeners:
-                self._listeners.remove(callback)
-
-        return stop
 
     def _position(self, cursor: str) -> int:
         """Read a cursor. Cursors are opaque to clients, so any that differs from what we write is invalid."""
@@ -266,6 +261,7 @@ class Registry(Generic[T]):
         raise InvalidParams("Invalid cursor")
 
     def _changed(self) -> None:
-        self.version += 1
+        with self._lock:
+            self.version += 1
         for listener in list(self._listeners):
             listener()
