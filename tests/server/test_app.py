@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from antiphon import Client, ConfigError, Context, Server
+from antiphon import Client, ConfigError, Context, LocalProtocolError, Server
 from tests.support.raw_client import raw_client
 
 
@@ -161,6 +161,21 @@ def test_a_server_serves_one_event_loop_after_another() -> None:
             return (await second.call_tool("shelf")).text
 
     assert [asyncio.run(use()), asyncio.run(use())] == ["full", "full"]
+
+
+async def test_an_open_server_is_refused_to_another_event_loop() -> None:
+    """Its lifespan would be entered twice at once, and what waits on one loop would be woken by the other."""
+    server = counting([])
+
+    async def use() -> str:
+        async with Client(server) as client:
+            return (await client.call_tool("shelf")).text
+
+    async with Client(server) as client:
+        with pytest.raises(LocalProtocolError, match="'shop' is open on another event loop: make a server for each"):
+            await asyncio.to_thread(asyncio.run, use())
+        assert (await client.call_tool("shelf")).text == "full"
+    assert await asyncio.to_thread(asyncio.run, use()) == "full"
 
 
 async def test_changes_while_nobody_listens_are_forgotten() -> None:

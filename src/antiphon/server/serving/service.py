@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncGenerator, Callable, Container, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cached_property, partial
@@ -17,7 +18,7 @@ from msgspec import structs
 
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
-from antiphon.errors import ConfigError, NotInRevision
+from antiphon.errors import ConfigError, LocalProtocolError, NotInRevision
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Notified
@@ -122,8 +123,13 @@ class Service:
         self.replicas = None if cluster is None else _join_cluster(cluster, self, seal)
         """The other processes that serve the same sessions, if there are any."""
         self._users = 0
+        self._adding = threading.Lock()
         self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
-        self._watch()
+        features = core.features
+        features.tools.on_change(lambda: self._notify_everywhere("tools"))
+        features.prompts.on_change(lambda: self._notify_everywhere("prompts"))
+        features.resources.on_change(lambda: self._notify_everywhere("resources"))
+        features.templates.on_change(lambda: self._notify_everywhere("resources"))
 
     def use(self, middleware: Middleware) -> None:
         """Put a function around the requests of every connection that is opened from now on."""
@@ -239,13 +245,6 @@ class Service:
             self._worker = TaskWorker(self.tasks)
             self._worker.start()
 
-    def _watch(self) -> None:
-        features = self.core.features
-        features.tools.on_change(lambda: self._notify_everywhere("tools"))
-        features.prompts.on_change(lambda: self._notify_everywhere("prompts"))
-        features.resources.on_change(lambda: self._notify_everywhere("resources"))
-        features.templates.on_change(lambda: self._notify_everywhere("resources"))
-
     def _notify_everywhere(self, kind: ListKind) -> None:
         """Notify the clients of all processes that a feature was added or removed, if the server is open."""
         self.changes.list(kind)
@@ -257,27 +256,31 @@ class Service:
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
         """Hold the server open: the lifespan is entered with the first user and left with the last."""
-        self._users += 1
+        gate = self._add_user()
         try:
-            async with self._gate_of_this_loop():
+            async with gate:
                 if not self._is_open:
                     await self._open()
             yield
         finally:
-            self._users -= 1
-            async with self._gate_of_this_loop():
-                if self._users == 0 and self._is_open:
-                    await self._close()
+            try:
+                async with gate:
+                    if self._users == 1 and self._is_open:
+                        await self._close()
+            finally:
+                self._users -= 1
 
-    def _gate_of_this_loop(self) -> asyncio.Lock:
-        """Return the lock for opening and closing.
-
-        A lock is bound to one event loop, and a server may serve several in turn.
-        """
+    def _add_user(self) -> asyncio.Lock:
+        """Count a user, and return the lock for opening and closing. All users are on one event loop at a time."""
         loop = asyncio.get_running_loop()
-        if self._gate[0] is not loop:
-            self._gate = loop, asyncio.Lock()
-        return self._gate[1]
+        with self._adding:
+            open_on, gate = self._gate
+            if self._users and open_on is not loop and open_on is not None and not open_on.is_closed():
+                raise LocalProtocolError(f"{self.core.name!r} is open on another event loop: make a server for each")
+            if open_on is not loop:
+                self._gate = loop, (gate := asyncio.Lock())
+            self._users += 1
+        return gate
 
     async def _open(self) -> None:
         async with AsyncExitStack() as entered:
