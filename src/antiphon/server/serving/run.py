@@ -43,28 +43,21 @@ def guard_children() -> Generator[None]:
         _before.pop()
 
 
-class _Held(threading.local):
-    """The signal masks of one thread before its forks: signals wait until a child has undone the handlers.
+_masks = threading.local()
+"""The signal mask of a thread before its fork: signals wait until a child has undone the handlers.
 
-    The child would otherwise answer an early signal as its parent does, or wake the event loop of its parent by the
-    descriptor that both have.
-    """
-
-    def __init__(self) -> None:
-        self.masks: list[set[Any]] = []
-
-
-_held = _Held()
+The child would otherwise answer an early signal as its parent does, or wake the event loop of its parent by the
+descriptor that both have."""
 
 
 def _hold_signals() -> None:
     if _before:
-        _held.masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS))
+        _masks.held = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
 
 
 def _release_signals() -> None:
-    if _held.masks:
-        signal.pthread_sigmask(signal.SIG_SETMASK, _held.masks.pop())
+    if (held := _masks.__dict__.pop("held", None)) is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def _begin_child() -> None:
