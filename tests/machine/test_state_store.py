@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -134,3 +136,19 @@ async def test_the_oldest_makes_room(opens: Opens):
         kept = [number for number in range(100) if await store.get(f"k{number}") is not None]
         assert 40 < len(kept) < 50
         assert kept == list(range(100 - len(kept), 100))
+
+
+def test_of_many_threads_that_add_at_once_one_does():
+    """Servers in several threads share a store in memory, and each round of a call is claimed once."""
+    store, keys = MemoryStateStore(), range(20_000)
+
+    async def claim() -> int:
+        return sum([await store.add(str(key), b"", 60.0) for key in keys])
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert sum(threads.map(lambda _: asyncio.run(claim()), range(4))) == len(keys)
+    finally:
+        sys.setswitchinterval(usual)

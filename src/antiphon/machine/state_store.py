@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from threading import RLock
 from typing import Protocol, runtime_checkable
 
 MAX_STORED = 64 * 1024 * 1024
@@ -93,6 +94,8 @@ class MemoryStateStore(CompareAndSetStore):
         self._limit = limit
         self._clock = clock
         self._size = 0
+        # The servers may run in several threads. Nothing waits while it is held, since no method is ever suspended.
+        self._lock = RLock()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -102,29 +105,30 @@ class MemoryStateStore(CompareAndSetStore):
         return value if until > self._clock() else None
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
-        await self.delete(key)
-        self._values[key] = value, self._clock() + ttl
-        self._size += weigh_entry(key, value)
-        while self._size > self._limit and len(self._values) > 1:
-            await self.delete(next(iter(self._values)))
+        with self._lock:
+            await self.delete(key)
+            self._values[key] = value, self._clock() + ttl
+            self._size += weigh_entry(key, value)
+            while self._size > self._limit and len(self._values) > 1:
+                await self.delete(next(iter(self._values)))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        if await self.get(key) is not None:
-            return False
-        await self.put(key, value, ttl)
-        return True
+        with self._lock:
+            if is_free := await self.get(key) is None:
+                await self.put(key, value, ttl)
+            return is_free
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        # Nothing below awaits, so no other task can change the entry in between.
-        if await self.get(key) != expected:
-            return False
-        await self.put(key, value, ttl)
-        return True
+        with self._lock:
+            if is_same := await self.get(key) == expected:
+                await self.put(key, value, ttl)
+            return is_same
 
     async def delete(self, key: str) -> None:
-        gone = self._values.pop(key, None)
-        if gone is not None:
-            self._size -= weigh_entry(key, gone[0])
+        with self._lock:
+            gone = self._values.pop(key, None)
+            if gone is not None:
+                self._size -= weigh_entry(key, gone[0])
 
 
 def weigh_entry(key: str, value: bytes) -> int:
