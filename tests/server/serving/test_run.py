@@ -144,6 +144,17 @@ def test_a_server_ends_with_its_input(program: Path) -> None:
     assert output == b"after the end\n"
 
 
+def test_a_server_runs_in_a_thread_that_handles_no_signals(program: Path) -> None:
+    """A program that does something else in its main thread serves beside it."""
+    in_thread = "import threading\nthread = threading.Thread(target=server.run)\nthread.start()\nthread.join()"
+    program.write_text(PROGRAM.replace("server.run()", in_thread), encoding="utf-8")
+    with started(program) as process:
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert errors.decode().split("\n") == ["opened", "closed", ""]
+    assert output == b"after the end\n"
+
+
 async def test_what_a_tool_prints_is_not_protocol(program: Path) -> None:
     """It goes to standard error, and the client goes on."""
     lines: list[str] = []

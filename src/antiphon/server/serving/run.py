@@ -136,7 +136,7 @@ async def serve_stdio(service: Service) -> None:
     channel = await StdioServerChannel.open()
     collect_less()
     serving = asyncio.current_task()
-    if serving is not None and sys.platform != "win32":
+    if serving is not None and sys.platform != "win32" and threading.current_thread() is threading.main_thread():
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     try:
         await service.serve(_Lent(channel))
