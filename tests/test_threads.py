@@ -117,12 +117,20 @@ import asyncio
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 
 from antiphon import Client, LocalProtocolError, Server
 
 THREADS = 8
 together = threading.Barrier(THREADS)
-server = Server("shop")
+
+
+@asynccontextmanager
+async def open_shop(_):
+    yield
+
+
+server = Server("shop", lifespan=open_shop if sys.argv[1:] else None)
 server.tool(lambda: "sold", name="sell")
 
 
@@ -143,9 +151,9 @@ with ThreadPoolExecutor(THREADS) as threads:
 """
 
 
-def run_several_times(program: str) -> list[tuple[int, bytes, bytes]]:
+def run_several_times(program: str, *arguments: str) -> list[tuple[int, bytes, bytes]]:
     """Run a program in three new interpreters, since what threads do at once differs; return how each ended."""
-    command = [sys.executable, "-X", "faulthandler", "-c", program]
+    command = [sys.executable, "-X", "faulthandler", "-c", program, *arguments]
     ran = [subprocess.run(command, capture_output=True, check=False) for _ in range(3)]
     return [(each.returncode, each.stdout, each.stderr) for each in ran]
 
@@ -160,6 +168,11 @@ def test_tools_are_added_and_removed_by_threads_while_they_are_listed():
     assert run_several_times(CHANGES) == [(0, b"401\n", b"")] * 3
 
 
-def test_a_server_is_open_on_one_event_loop_at_a_time():
+def test_a_server_that_has_to_be_opened_is_open_on_one_event_loop_at_a_time():
     """Of threads that open it at once, one has it, and the others are told so."""
-    assert run_several_times(ONE_SERVER) == [(0, b"1\n", b"")] * 3
+    assert run_several_times(ONE_SERVER, "with a lifespan") == [(0, b"1\n", b"")] * 3
+
+
+def test_a_server_without_a_lifespan_answers_on_several_event_loops():
+    """As when a web framework with threads calls its tools, each time with ``asyncio.run``."""
+    assert run_several_times(ONE_SERVER) == [(0, b"8\n", b"")] * 3

@@ -229,7 +229,7 @@ class Changes:
     def list(self, kind: ListKind, clients: Container[object] | None = None) -> None:
         """Note that a list has changed, for these clients; for all by default."""
         with self._lock:
-            if self.loop is None:
+            if self.loop is None or self.loop.is_closed():
                 return
             if not self._pending:
                 self.loop.call_soon_threadsafe(self._tell)
@@ -242,7 +242,7 @@ class Changes:
     def resource(self, uri: str, clients: Container[object] | None = None) -> None:
         """Note that a resource has changed, for these clients; for all by default."""
         with self._lock:
-            if self.loop is not None:
+            if self.loop is not None and not self.loop.is_closed():
                 self.loop.call_soon_threadsafe(self._subscriptions.resource_updated, uri, clients)
 
     def _tell(self) -> None:
