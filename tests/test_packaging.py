@@ -33,8 +33,9 @@ LOADED_BY_OTHERS = {"httptools", "websockets", "asyncpg"}
 FRAMEWORKS = {"langchain-core", "langgraph", "openai-agents", "google-adk"}
 """Each has an environment of its own, which tests/interop/setup.sh pins: they exclude each other's packages."""
 
-# What comes with others: vendors' clients with extras of pydantic-ai-slim, safe strings with jinja2.
-BROUGHT_ALONG = {"anthropic", "openai", "markupsafe"}
+# What comes with others: vendors' clients with extras of pydantic-ai-slim, safe strings with jinja2, C code with the
+# oldest ruamel.yaml.
+BROUGHT_ALONG = {"anthropic", "openai", "markupsafe", "ruamel-yaml-clib"}
 
 
 def plain(requirement: str) -> str:
