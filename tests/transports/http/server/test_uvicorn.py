@@ -1,6 +1,6 @@
 """Any uvicorn from the oldest that we name on serves: its own code reads requests and writes responses.
 
-``.ci/uvicorn`` runs the tests of what is built on it with the oldest and the newest release.
+``.ci/oldest`` runs the tests of what is built on it with the oldest and the newest release.
 """
 
 from __future__ import annotations
