@@ -86,7 +86,8 @@ def on_page(item: ReviewItem) -> str:
     """Draw the messages and facts of the page."""
     shown = show_of(item, "request")
     template = make_environment().from_string(
-        "{% for turn in turns %}{% for part in turn.parts %}{{ part.name }} {{ part.text }}\n{% endfor %}{% endfor %}"
+        "{% for turn in turns %}{{ t('role.' ~ turn.role)|lower }}\n"
+        "{% for part in turn.parts %}{{ part.name }} {{ part.text }}\n{% endfor %}{% endfor %}"
         "{% for label, value in facts %}{{ t(label) }} {{ value }}\n{% endfor %}"
     )
     turns = [*shown.turns, *([shown.answer] if shown.answer else [])]
