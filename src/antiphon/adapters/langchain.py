@@ -6,7 +6,7 @@ Needs ``antiphon[langchain]``.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
@@ -110,10 +110,7 @@ class _LangChainTool(BaseTool):
     offered: OfferedTool
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        call: dict[str, Any] = input if isinstance(input, dict) else {}
-        # What is not of this type is the arguments alone.
-        known = (call.get("id"), call["args"]) if call.get("type") == "tool_call" else (None, call)
-        made = merge_configs(ensure_config(config), {"configurable": {_CALL: known}})
+        made = merge_configs(ensure_config(config), {"configurable": {_CALL: _read_call(input)}})
         return await super().ainvoke(input, made, **kwargs)
 
     async def _arun(self, /, config: RunnableConfig, **_: Any) -> tuple[Any, Any]:
@@ -124,6 +121,12 @@ class _LangChainTool(BaseTool):
 
     def _run(self, *_: Any, **__: Any) -> Any:
         raise ToolException("Tools of servers are asynchronous: use ainvoke()")
+
+
+def _read_call(given: object) -> tuple[object, dict[str, Any]]:
+    """Return the id and the arguments of a model's call; what is not of this type is the arguments alone."""
+    call = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    return (call.get("id"), call["args"]) if call.get("type") == "tool_call" else (None, call)
 
 
 def _ask_user(offered: OfferedTool, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool, str | None]:
