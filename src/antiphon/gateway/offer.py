@@ -77,7 +77,7 @@ def rewrite_entry(entry: Skill, word: str) -> Skill:
     return structs.replace(entry, uri=make_outer_uri(word, entry.uri), resources=files)
 
 
-async def fetch_skills(client: Client) -> tuple[Skill, ...]:
+async def fetch_skills(client: Client, server: str) -> tuple[Skill, ...]:
     """List the skills of a server; none if it has none, or if the list fails, which costs it nothing else."""
     taken: list[Skill] = []
     try:
@@ -86,9 +86,9 @@ async def fetch_skills(client: Client) -> tuple[Skill, ...]:
             if skill.problem is None and len(taken) < MAX_SKILLS:
                 taken.append(skill.entry)
             elif skill.problem is not None:
-                log.warning("the skill %s is left out: %s", skill.uri, skill.problem)
+                log.warning("%s: the skill %s is left out: %s", server, skill.uri, skill.problem)
     except AntiphonError as error:
-        log.warning("the skills of a server cannot be listed: %s", error)
+        log.warning("%s: its skills cannot be listed: %s", server, error)
     return tuple(taken)
 
 
@@ -190,10 +190,12 @@ def place_of(item: Definition) -> str:
     return f"resources {item.uri}" if isinstance(item, Resource) else f"{_KINDS[type(item)]} {item.name}"
 
 
-async def fetch_offer(client: Client, before: UpstreamOffer, kinds: Collection[Kind] = KINDS) -> UpstreamOffer:
+async def fetch_offer(
+    client: Client, before: UpstreamOffer, kinds: Collection[Kind] = KINDS, server: str = "a server"
+) -> UpstreamOffer:
     """List what a server offers. Only lists of these ``kinds`` are fetched; all else is taken from ``before``.
 
-    A server with tools keeps them although another of its lists fails.
+    A server with tools keeps them although another of its lists fails: the log says so, and which ``server`` it is.
     """
     has = client.server_capabilities
     offer = structs.replace(
@@ -211,12 +213,12 @@ async def fetch_offer(client: Client, before: UpstreamOffer, kinds: Collection[K
             except (errors.PeerError, errors.RemoteProtocolError) as error:
                 if name == "tools" or has.tools is None:
                     raise
-                log.warning("the %s of a server with tools cannot be listed: %s", name, error)
+                log.warning("%s: its %s cannot be listed: %s", server, name, error)
                 continue
             kept = {place: raw for place, raw in offer.originals.items() if not place.startswith(f"{name} ")}
             offer = structs.replace(offer, originals={**kept, **originals}, **{name: items})
     if "resources" in kinds:
-        offer = structs.replace(offer, skills=await fetch_skills(client))
+        offer = structs.replace(offer, skills=await fetch_skills(client, server))
     return offer
 
 

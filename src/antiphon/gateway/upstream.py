@@ -319,7 +319,7 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
                 subscribed = asyncio.Event()
                 run.following = asyncio.get_running_loop().create_task(self._follow(run, subscribed))
                 await subscribed.wait()
-                offer = await fetch_offer(run.client, self.offer)
+                offer = await fetch_offer(run.client, self.offer, server=self.name)
         except BaseException as error:
             self._enter("failed")
             if run is not None:
@@ -420,7 +420,7 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
             kinds = frozenset(changed)
             changed.clear()
             try:
-                await self._take(await fetch_offer(run.client, self.offer, kinds))
+                await self._take(await fetch_offer(run.client, self.offer, kinds, self.name))
             except errors.AntiphonError as error:
                 log.warning("%s: the changed lists cannot be fetched: %s", self.name, error)
             await asyncio.sleep(_PACE)
