@@ -276,11 +276,12 @@ class Service:
         All users are on one event loop at a time, unless there is nothing that has to be opened.
         """
         loop = asyncio.get_running_loop()
-        has_own = self.replicas or self._lifespan or self._mounted or self._keeps_tasks or self._has_task_tools
         with self._adding:
             open_on, gate = self._gate
             is_elsewhere = self._users and open_on is not loop and open_on is not None and not open_on.is_closed()
-            if has_own and is_elsewhere:
+            if is_elsewhere and (
+                self.replicas or self._lifespan or self._mounted or self._keeps_tasks or self._has_task_tools
+            ):
                 raise LocalProtocolError(f"{self.core.name!r} is open on another event loop: make a server for each")
             if open_on is not loop:
                 self._gate = loop, (gate := asyncio.Lock())
