@@ -189,10 +189,10 @@ def over_http(options: argparse.Namespace, folder: Path) -> dict[str, Served]:
 
 
 @asynccontextmanager
-async def served(one: Served) -> AsyncGenerator[Client]:
-    """Start one of them, and yield a client of it once it listens."""
+async def served(one: Served, cores: Cores) -> AsyncGenerator[Client]:
+    """Start one of them on the core of servers, and yield a client of it once it listens."""
     env = environment(one.environment)
-    process = start(one.command, Cores(), env=env, pipes=False)
+    process = start(one.command, cores, env=env, pipes=False)
     try:
         async with asyncio.timeout(READY):
             await listening(urlsplit(one.url).port or 0)
@@ -235,15 +235,17 @@ async def run(options: argparse.Namespace, folder: Path) -> None:
         found = await in_turns(clients, options.rounds, options.seconds)()
     for name, values in found.items():
         print(row(name, values, found["directly"]), flush=True)
+    cores = Cores()
     for title, services in (
         ("Over HTTP, with the server over stdio behind it", over_http(options, folder)),
         ("Over HTTP at 2026-07-28", modern(folder)),
     ):
         print(f"\n## {title}\n\n{head}")
         async with AsyncExitStack() as stack:
+            stack.enter_context(cores.on(cores.load))
             clients = {}
             for name, one in services.items():
-                clients[name] = (await stack.enter_async_context(served(one)), one.tool)
+                clients[name] = (await stack.enter_async_context(served(one, cores)), one.tool)
             found = await in_turns(clients, options.rounds, options.seconds)()
         for name, values in found.items():
             print(row(name, values, found["directly"]), flush=True)
