@@ -13,7 +13,8 @@ import antiphon.host.review
 import antiphon.web
 from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.risk import Risk
-from antiphon.host.review.review import ElicitItem, ReviewItem
+from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.review.shown import collect_shown
 from antiphon.host.review.summary import (
     LANGUAGES,
@@ -38,6 +39,7 @@ from antiphon.wire.content import ImageContent, TextContent, ToolResultContent
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import OriginTask, Round
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
+from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import CHOICES, origin, request, says
 from tests.host.review.questions import question, waiting
 
@@ -132,6 +134,13 @@ def asked(*messages: tuple[str, object]) -> ReviewItem:
 def test_first_words_are_the_first_new_ones(item, words: str):
     """Neither what was said before, nor what cannot be seen."""
     assert first_words(item) == words
+
+
+def test_names_of_tools_that_only_look_alike_differ_in_a_row():
+    """Each surface marks what is invisible; what was left out it could not mark."""
+    params = CallToolRequestParams(name=" send\u200b_mail")
+    item = ToolItem(origin=origin(), params=params, choices=CHOICES)
+    assert inert_line(first_words(item)) == "send\u27e6U+200B\u27e7_mail"
 
 
 def test_of_an_answer_the_answer_is_new():
