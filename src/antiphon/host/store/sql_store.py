@@ -49,6 +49,9 @@ CALM = 8
 _SAME_TURN = 0.000_1
 """Seconds after a transaction in which a change may belong to the same turn of the event loop, and more may come in it.
 To be told of the end of each turn would take one turn more of every change that comes alone."""
+_TURNS = 4
+"""Turns of the event loop in which changes are collected. A call that was read in the same turn as others needs about
+as many to come here; with more turns nothing is gained."""
 
 
 class Grouped(Generic[C]):
@@ -125,11 +128,13 @@ class Grouped(Generic[C]):
         if self._alone or self._waiting:
             self._collect()
 
-    def _collect(self) -> None:
-        """Begin the next transaction after the next turn of the event loop, with all changes until then."""
+    def _collect(self, turns: int = _TURNS) -> None:
+        """Begin the next transaction after so many turns of the event loop, with all changes until then."""
         self._is_collecting = True
-        loop = asyncio.get_running_loop()
-        loop.call_soon(loop.call_soon, self._begin)
+        if turns:
+            asyncio.get_running_loop().call_soon(self._collect, turns - 1)
+        else:
+            self._begin()
 
 
 Work = Callable[[Connection], object]
