@@ -6,13 +6,16 @@ import asyncio
 import json
 import os
 import signal
+import socket
+import sys
 from typing import Any
 
 import aiohttp
 import pytest
 
-from antiphon import Client, ConfigError, Server
+from antiphon import AntiphonError, Client, ConfigError, Server
 from antiphon.server import MemoryTaskStore, TaskOptions
+from antiphon.server.serving.parent import Parent
 from antiphon.server.serving.run import MAX_WORKERS
 from tests.support.started_workers import PATIENCE, started
 
@@ -127,6 +130,17 @@ async def test_a_server_whose_workers_cannot_start_gives_up() -> None:
         assert b"the shop is closed" in said_at_last
         assert b"no worker could be started: the last one ended with exit code 3" in said_at_last
         assert server.process.returncode == 1
+
+
+async def test_a_worker_whose_process_cannot_be_made_counts_as_one_that_does_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The parent gives up if no worker serves, instead of waiting for one for ever."""
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(AntiphonError, match="no worker could be started: the last one could not be made: "):
+                await Parent(2, [listening]).run()
 
 
 @pytest.mark.parametrize("workers", [0, -1, MAX_WORKERS + 1, True, "2"])

@@ -80,11 +80,7 @@ class Worker:
         self._is_told = False
         self._ending: asyncio.Task[None] | None = None
         """Ends it, after the hub has given it up."""
-        ours, theirs = socket.socketpair()
-        self._life, their_life = socket.socketpair()
-        shared, their_shared = socket.socketpair()
-        with theirs, their_life, their_shared:
-            self.process = _start_worker(theirs.fileno(), their_life.fileno(), their_shared.fileno())
+        self.process, (ours, self._life, shared) = _start_worker()
         hub.serve(shared, self._replace_worker)
         self.link = worker_link.WorkerLink(ours)
         self.link.start(lambda message, connection: heard(self, message, connection))
@@ -167,20 +163,28 @@ class Worker:
         return f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
 
 
-def _start_worker(*files: int) -> subprocess.Popen[bytes]:
-    """Start this program again, as a worker with these files.
+def _start_worker() -> tuple[subprocess.Popen[bytes], list[socket.socket]]:
+    """Start this program again, as a worker; return its process, and our ends of what ``worker_link.Ends`` has.
 
     Ctrl-C reaches all processes of a terminal. A worker is started with SIGINT blocked, so that only its parent acts on
     it; the parent gets a SIGINT that arrives meanwhile when the worker was started.
     """
-    environment = {**os.environ, worker_link.VARIABLE: ",".join(map(str, files))}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        return subprocess.Popen(
-            [sys.executable, *sys.orig_argv[1:]], stdin=subprocess.DEVNULL, env=environment, pass_fds=files
-        )
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+        pairs: list[tuple[socket.socket, socket.socket]] = []
+        for _ in range(3):
+            own, other = socket.socketpair()
+            pairs.append((ours.enter_context(own), theirs.enter_context(other)))
+        files = [other.fileno() for _, other in pairs]
+        environment = {**os.environ, worker_link.VARIABLE: ",".join(map(str, files))}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            process = subprocess.Popen(
+                [sys.executable, *sys.orig_argv[1:]], stdin=subprocess.DEVNULL, env=environment, pass_fds=files
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        ours.pop_all()
+    return process, [own for own, _ in pairs]
 
 
 class Parent:
@@ -238,35 +242,46 @@ class Parent:
     # --- workers ------------------------------------------------------------------------------------------------
 
     async def _keep(self, number: int) -> None:
-        """Keep one worker running: start it, and another one each time it ends."""
+        """Keep one worker running: start it, and another one each time it ends; give up if none serves."""
         while not self._stopping.is_set():
-            worker = self._workers[number] = self._start(number)
-            if await self._begins(worker):
-                await worker.over.wait()
-                while self._workers[number] is not worker:
-                    # It was replaced; its replacement is kept from now on.
-                    worker = self._workers[number]
-                    await worker.over.wait()
-                self._tell_others()
-            late = asyncio.get_running_loop().time() - worker.since >= _EARLY
-            self._failures = 0 if late else self._failures + 1
+            is_late = False
+            try:
+                worker = self._workers[number] = self._start(number)
+            except OSError as error:
+                fate = f"could not be made: {error}"
+                self._give_up(fate)
+            else:
+                if await worker.has_begun():
+                    worker = await self._wait_over(number)
+                    self._tell_others()
+                else:
+                    self._give_up(f"{worker.fate}; its output is above")
+                fate = worker.fate
+                is_late = asyncio.get_running_loop().time() - worker.since >= _EARLY
+            self._failures = 0 if is_late else self._failures + 1
             if not self._stopping.is_set():
-                log.warning("worker %d %s; another one is started", number, worker.fate)
+                log.warning("worker %d %s; another one is started", number, fate)
                 await asyncio.sleep(_PAUSES[min(max(0, self._failures - self._count), len(_PAUSES) - 1)])
 
+    async def _wait_over(self, number: int) -> Worker:
+        """Wait until the worker of a number ends that is not replaced by another one, and return it."""
+        while True:
+            worker = self._workers[number]
+            await worker.over.wait()
+            if self._workers[number] is worker:
+                return worker
+
     def _start(self, number: int) -> Worker:
+        """Start a worker; raise ``OSError`` where there are too many processes or open files, for example."""
         worker = Worker(number, self._heard, self._hub)
         worker.link.send(worker_link.Welcome(self._key))
         return worker
 
-    async def _begins(self, worker: Worker) -> bool:
-        """Wait until a worker serves; give up if none does."""
-        if await worker.has_begun():
-            return True
+    def _give_up(self, fate: str) -> None:
+        """Stop if no worker serves, and every one of them has failed."""
         if not any(each.is_serving for each in self._workers.values()) and self._failures + 1 >= self._count:
-            self._failed = f"no worker could be started: the last one {worker.fate}; its output is above"
+            self._failed = f"no worker could be started: the last one {fate}"
             self._stop()
-        return False
 
     def _heard(self, worker: Worker, message: worker_link.Message, connection: socket.socket | None) -> None:
         match message:
@@ -390,8 +405,12 @@ class Parent:
         for each in self._others:
             # Workers that were replaced earlier and have not ended yet must not add up.
             each.finish(_HURRY)
-        for number in range(1, self._count + 1):
-            new = self._start(number)
+        for number in list(self._workers):
+            try:
+                new = self._start(number)
+            except OSError as error:
+                log.warning("the workers are not replaced: the new one could not be made: %s", error)
+                return
             self._others.add(new)
             has_begun = await new.has_begun()
             self._others.discard(new)
