@@ -17,7 +17,7 @@ from antiphon.host.review.keymap import keys_on
 from antiphon.host.review.review import ToolItem
 from antiphon.web.page_guards import BrowserSession, PageAccess
 from antiphon.web.render import STATIC
-from antiphon.web.site import ARMING, LISTED, Site
+from antiphon.web.site import ARMING, LISTED, MAX_LISTS, OutcomeLists, Site
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import origin
@@ -54,6 +54,17 @@ async def queue_up(held: MemoryStore, count: int) -> None:
                 review(f"{number:05}"), kind="tool", item=item.decode(), fingerprint=str(number), expires=None
             )
         )
+
+
+async def test_of_very_many_browsers_only_the_last_ones_have_a_list():
+    """Each link of a notice is another browser, and their number has no end."""
+    held = MemoryStore()
+    await queue_up(held, 1)
+    lists = OutcomeLists(Queue(held))
+    [question] = await Queue(held).pending()
+    for number in range(MAX_LISTS + 1):
+        await lists.add(number, [question], "done.approve")
+    assert [len(lists.of(number)) for number in (0, 1, MAX_LISTS)] == [0, 1, 1]
 
 
 async def test_the_page_says_how_many_wait_beyond_its_list():

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,16 @@ from antiphon.host.review.review import most_of, name_of
 from antiphon.host.review.summary import first_words, outcome_text, who_of
 from antiphon.host.store.base import Store
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.web.page_guards import BrowserSession, PageAccess, allow_inlined, is_first, is_plain, session_of
+from antiphon.web.page_guards import (
+    MAX_SESSIONS,
+    MAX_SIGNED_IN,
+    BrowserSession,
+    PageAccess,
+    allow_inlined,
+    is_first,
+    is_plain,
+    session_of,
+)
 from antiphon.web.page_texts import LANGUAGES, Texts, choose_language, load_texts
 from antiphon.web.queue_rows import QueueRows, Sifting
 from antiphon.web.render import JOINED, LONG, PIECE, inline_files, make_environment
@@ -362,6 +371,8 @@ class HeadBudget:
 
 _LAST = 5
 """Entries that are kept for each browser: more than a person takes back."""
+MAX_LISTS = MAX_SIGNED_IN + MAX_SESSIONS
+"""Most browsers with a list: as many as have a session. The list that was added to longest ago is dropped first."""
 
 
 class OutcomeRequest(msgspec.Struct, kw_only=True):
@@ -402,7 +413,7 @@ class OutcomeLists:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        self._lists: dict[int, deque[OutcomeEntry]] = defaultdict(lambda: deque(maxlen=_LAST))
+        self._lists: OrderedDict[int, deque[OutcomeEntry]] = OrderedDict()
 
     async def add(self, session: int, before: Sequence[Question], done: str) -> OutcomeEntry:
         """Note a decision. ``before``: the questions, as they were when they were decided."""
@@ -411,12 +422,15 @@ class OutcomeLists:
         ]
         server = who_of(before[0].item.origin).name if before[0].item is not None else ""
         entry = OutcomeEntry(requests=tuple(requests), done=done, server=server)
-        self._lists[session].appendleft(entry)
+        self._lists.setdefault(session, deque(maxlen=_LAST)).appendleft(entry)
+        self._lists.move_to_end(session)
+        if len(self._lists) > MAX_LISTS:
+            self._lists.popitem(last=False)
         return entry
 
     async def load(self, session: int) -> None:
         """Read from the store what became of the decisions of a browser. A decision that was taken back leaves it."""
-        entries = self._lists[session]
+        entries = self._lists.get(session) or deque[OutcomeEntry]()
         for entry in [each for each in entries if each.is_open]:
             stays: list[OutcomeRequest] = []
             for request in entry.requests:
@@ -429,7 +443,7 @@ class OutcomeLists:
 
     def of(self, session: int) -> list[OutcomeEntry]:
         """Return the entries of a browser, newest first."""
-        return list(self._lists[session])
+        return list(self._lists.get(session, ()))
 
 
 MAX_KEPT = 20
