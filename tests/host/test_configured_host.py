@@ -152,6 +152,28 @@ async def test_a_store_that_was_handed_over_is_closed_with_it():
         assert store.closed is closes
 
 
+async def test_the_store_is_closed_even_if_another_part_cannot_be():
+    """The error of that part is raised."""
+
+    class Page(Person):
+        servers = None
+
+        async def aclose(self) -> None:
+            raise OSError("no space left")
+
+    class Store(MemoryStore):
+        closed = False
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    store = Store()
+    host = ConfiguredHost(Config(models=(echo("one"),)), {}, reviewer=Page(approve), store=store, closes_store=True)
+    with pytest.raises(OSError, match="no space left"):
+        await host.aclose()
+    assert store.closed
+
+
 async def test_calls_of_tools_are_decided_by_the_host_of_their_server():
     """As everything else is."""
     host = configured(ServerEntry(target=tuple(SERVER), review="refuse"))

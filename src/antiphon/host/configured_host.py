@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -100,13 +101,14 @@ class ConfiguredHost(Host):
 
     async def aclose(self) -> None:
         """Close the connections to vendors, the model API and the page, and the store if it was handed over."""
-        await super().aclose()
-        if isinstance(self.provider, Models):
-            await self.provider.aclose()
-        if isinstance(self.reviewer, Queue):
-            await self.reviewer.aclose()
-        if self._closes_store:
-            await self.store.aclose()
+        # The last one first; each is closed even if another one cannot be.
+        async with AsyncExitStack() as closing:
+            if self._closes_store:
+                closing.push_async_callback(self.store.aclose)
+            for part in (self.reviewer, self.provider):
+                if isinstance(part, Queue | Models):
+                    closing.push_async_callback(part.aclose)
+            closing.push_async_callback(super().aclose)
 
     def _desk_for(self, *identities: str) -> Desk:
         found = self._desks.get(identities[0])
