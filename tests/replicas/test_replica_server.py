@@ -21,6 +21,7 @@ from antiphon.transports.http.server.legacy_session import LegacySession
 from tests.replicas.replicated import Kill, Replicated, Trio, trio
 from tests.support.network import until
 from tests.support.redis import OwnRedis, own_redis
+from tests.transports.http.server.driver import ask
 
 __all__ = ["trio"]
 
@@ -146,18 +147,35 @@ async def test_a_replica_that_was_taken_for_dead_gives_its_sessions_up(trio: Tri
 async def test_a_session_that_could_not_be_restored_is_restored_later(trio: Trio, monkeypatch: pytest.MonkeyPatch):
     """Its record names a replica that does not have it: that one makes up for it, whoever asks."""
     await trio.open(0)
-    restore, failures = LegacySession.restore_standing, iter((True, False))
+    restore, tried = LegacySession.restore_standing, list[LegacySession]()
 
     async def fail_once(session: LegacySession) -> None:
-        if next(failures):
+        tried.append(session)
+        if len(tried) == 1:
             raise ClusterUnavailable("not now")
         await restore(session)
 
     monkeypatch.setattr(LegacySession, "restore_standing", fail_once)
     await trio.die(0)
     assert (await trio.call(1, "whoami").done()).status == 503
+    assert tried[0].peer.is_over, "nothing of the first attempt is left"
     assert (await trio.call(2, "whoami").done()).json["result"]
     assert (await trio.call(1, "whoami", id=2).done()).json["result"]
+
+
+async def test_a_request_that_waits_for_its_session_to_leave_goes_on_when_that_has_ended(trio: Trio):
+    """The client has deleted the session, so it never leaves."""
+    await trio.open(0)
+    call = trio.call(0, "describe", product="hat")
+    await call.response.until(b"sampling/createMessage")
+    stopping = asyncio.ensure_future(trio.replicas[0].app.drain(30))
+    home = trio.replicas[0].app._endpoint
+    await until(lambda: home._draining)
+    later = trio.call(0, "whoami", id=5)
+    await until(lambda: home.homes._released)
+    assert (await ask(trio.replicas[0].app, "DELETE", **trio.headers())).status == 204
+    assert (await later.done()).status == 404
+    await stopping
 
 
 async def test_a_call_that_a_stopping_replica_gives_up_does_not_end_its_session(trio: Trio):

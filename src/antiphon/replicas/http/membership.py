@@ -26,7 +26,7 @@ from antiphon.replicas.http.relay import Cut, Relays, give_up, unavailable_unles
 from antiphon.transports.http.server.app import HttpApp
 from antiphon.transports.http.server.asgi import NO_SESSION, Http, Message, Send, send_refusal, send_unavailable
 from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
-from antiphon.transports.http.server.sessions import SessionHomes
+from antiphon.transports.http.server.sessions import SessionHomes, end_session
 from antiphon.wire.envelope import decode_envelope
 
 MAX_MOVES = 100
@@ -124,7 +124,7 @@ class MovingResponse:
         if not self._is_refused:
             await self.http.send(message)
 
-    async def serve_elsewhere(self, serve: Callable[[Http, bytes | None], Awaitable[None]]) -> None:
+    async def serve_here(self, serve: Callable[[Http, bytes | None], Awaitable[None]]) -> None:
         """Let it come from this replica."""
         await serve(*self._next_request())
         if self._is_refused:
@@ -241,7 +241,7 @@ class Membership(SessionHomes):
         self._moving: dict[bytes, asyncio.Future[None]] = {}
         """Sessions that are being restored here, or leave."""
         self._released: dict[bytes, asyncio.Future[None]] = {}
-        """By the id of a session that is about to leave: done when it has left, which its requests wait for."""
+        """By the id of a session that is to leave: done when it has left or ended, which its requests wait for."""
         self._leaves: Callable[[], object] | None = None
         """Called when a session has left; ``None`` unless this replica is being stopped."""
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -277,10 +277,8 @@ class Membership(SessionHomes):
         await asyncio.sleep(self._relays.last_asked + _STAYS - asyncio.get_running_loop().time())
         if isinstance(self._endpoint.store, records.SharedEvents):
             await self._endpoint.store.close()
-        running = self._keeper, self._recorder
-        self._keeper = self._recorder = None
         self._late.clear()
-        await end_tasks(*running)
+        await end_tasks(self._keeper, self._recorder)
 
     # --- sessions that live here --------------------------------------------------------------------------------
 
@@ -297,6 +295,7 @@ class Membership(SessionHomes):
     async def ended(self, session: LegacySession) -> None:
         """Note that a client has ended its session, or has not used it for too long."""
         await self._records.forget(session)
+        self._let_go_on(session.id)
 
     async def _changed(self, session: LegacySession) -> None:
         """Store what a message of its client has changed about a session."""
@@ -359,6 +358,7 @@ class Membership(SessionHomes):
         self._doubtful.discard(session.id)
         session.moves = True
         self.sessions.drop(session)
+        self._let_go_on(session.id)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -394,11 +394,15 @@ class Membership(SessionHomes):
             self.sessions.drop(session)
             del self._moving[session.id]
             moved.set_result(None)
-            waiting = self._released.pop(session.id, None)
-            if waiting is not None:
-                waiting.set_result(None)
+            self._let_go_on(session.id)
             if self._leaves is not None:
                 self._leaves()
+
+    def _let_go_on(self, id: bytes) -> None:
+        """Let requests go on that have waited for a session to leave; it has left, or has ended."""
+        waiting = self._released.pop(id, None)
+        if waiting is not None:
+            waiting.set_result(None)
 
     @property
     def is_busy(self) -> bool:
@@ -456,7 +460,7 @@ class Membership(SessionHomes):
 
     async def _serve_here(self, response: MovingResponse) -> None:
         response.http.is_settled = True
-        await response.serve_elsewhere(self._serve)
+        await response.serve_here(self._serve)
 
     async def serve_elsewhere(self, holder: str, http: Http, body: bytes) -> bool:
         """Have the replica that holds a call serve its retry; return ``False`` if it cannot, with nothing sent."""
@@ -566,8 +570,14 @@ class Membership(SessionHomes):
             session = self._endpoint.make_session(http, place=SessionPlace(id, taken.key, taken.moved))
             session.revision = taken.revision
             session.changed = self._changed
-            self._common.restore(session.peer, taken.state, taken.moved)
-            await session.restore_standing()
+            try:
+                self._common.restore(session.peer, taken.state, taken.moved)
+                await session.restore_standing()
+            except BaseException:
+                # What its streams have sent stays, for the next attempt.
+                session.moves = True
+                await end_session(session)
+                raise
             self.sessions.add(session)
             self._keep_all()
             log.info("a session goes on here: the replica it lived in has stopped")
