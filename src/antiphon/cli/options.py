@@ -97,7 +97,6 @@ class _Usage:
         self._arguments = iter([line for line in lines if not line.startswith("--")])
 
     def make_option(self, name: str, annotation: Any, default: Any) -> click.Option:
-        """Make the option of a parameter."""
         usual = f"--{name.replace('_', '-')}"
         kind, line, settings = _read_annotation(annotation, default)
         found = _OPTION.fullmatch(line or self._options.get(usual, usual))

@@ -42,8 +42,6 @@ _AGAIN = 5.0
 
 
 class _Watch:
-    """The subscription to one resource."""
-
     def __init__(self, task: asyncio.Task[None], begun: asyncio.Future[None]) -> None:
         self.task = task
         self.begun = begun

@@ -213,7 +213,6 @@ class OpenRequests:
             await request.notify(method, params)
 
     def _newest(self) -> Sequence[ServerRequest]:
-        """Return the newest open request of each client."""
         return list({request.client: request for request in self._open}.values())
 
 

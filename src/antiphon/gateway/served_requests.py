@@ -392,7 +392,6 @@ async def _cancel_task(group: PrincipalGroup, request: ServerRequest) -> EmptyRe
 
 
 def _find_own_task(group: PrincipalGroup, request: ServerRequest) -> OwnedTask:
-    """Return the task that a request is about."""
     if not request.is_modern:
         raise errors.MethodNotFound(f"Method not found: {request.method}")
     check_declared(request.ctx.request.capabilities)

@@ -342,7 +342,6 @@ class App:
         return call
 
     async def _ask_host(self, asked: DialectRequest, origins: Sequence[Origin], call: ModelCall) -> list[DialectAnswer]:
-        """Ask the host, once for each choice."""
         if len(origins) == 1:
             return [await self._one(asked, origins[0], call.add if asked.form is None else None)]
         tasks = [asyncio.create_task(self._one(asked, origin, None)) for origin in origins]

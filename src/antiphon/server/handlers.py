@@ -110,7 +110,6 @@ class Handlers:
         }
 
     def _about_task(self, request: Request, peer: Peer) -> Any:
-        """Serve a request about a task."""
         return self.task_requests().serve(request, peer)
 
     # --- through middleware -------------------------------------------------------------------------------------

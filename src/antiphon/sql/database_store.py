@@ -101,8 +101,6 @@ class StoreStalled(OSError):
 
 
 class _Wait(Struct, eq=False):
-    """One caller that waits."""
-
     answer: asyncio.Future[Any]
     """The operation, or what stands for it: it is cancelled to let the caller go."""
     bound: float

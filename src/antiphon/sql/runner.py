@@ -499,8 +499,6 @@ class PostgresRunner(Runner):
 
 
 class _Attempt:
-    """The state of one transaction."""
-
     over = False
     """Whether it must not be repeated: it may have been committed, or the server does not answer."""
     driver: Any = None
@@ -519,7 +517,6 @@ def _driver_of(connection: Connection) -> sqlite3.Connection:
 
 
 def _run_transaction(done: asyncio.Future[T], transact: Callable[[], T]) -> Callable[[], None]:
-    """Run a transaction, and return what tells its outcome."""
     try:
         return partial(settle_future, done, None, transact())
     except sqlite3.Error as error:

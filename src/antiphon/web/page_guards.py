@@ -209,7 +209,6 @@ def _from_here(headers: Headers, host: str, *, reading: bool) -> bool:
 
 
 async def _read_form(request: Request) -> Response | None:
-    """Read the form of a change."""
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):

@@ -74,7 +74,6 @@ async def _check_password(site: Site, sign_in: PasswordSignIn, request: Request)
 
 
 async def _begin_sign_in(site: Site, sign_in: ProviderSignIn, request: Request) -> Response:
-    """Send a browser to the provider."""
     if session_of(request) is not None:
         return RedirectResponse("/", 303)
     try:

@@ -125,7 +125,6 @@ async def show_question(site: Site, request: Request) -> Response:
 
 
 async def _collect_question(site: Site, request: Request, found: Question) -> dict[str, Any]:
-    """Collect the values for the template of a question."""
     shown = collect_shown(found)
     draft = await site.queue.draft(found.id) or []
 

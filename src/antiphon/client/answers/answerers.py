@@ -302,7 +302,6 @@ class Answers:
             raise
 
     async def _answer_of(self, params: common.Wire, origin: Origin) -> common.Wire:
-        """Have the answerer answer."""
         if isinstance(params, CreateMessageRequestParams) and self._sampling is not None:
             return _make_message(await _check_awaitable("sampling", self._sampling(params, origin)))
         if isinstance(params, ElicitRequestParams) and self._elicitation is not None:

@@ -115,7 +115,6 @@ class _Json:
         return found
 
     def _object(self, index: int) -> _Object:
-        """Return the object that begins with a token."""
         if self._kind(index) != "{":
             raise self._wrong(self._tokens[index][1], "an object is wanted here")
         opens = self._tokens[index][1]
@@ -197,8 +196,6 @@ class _Json:
 
 
 class _Toml:
-    """TOML, by tomlkit."""
-
     def __init__(self, path: Path, text: str, section: str) -> None:
         import tomlkit
         from tomlkit.exceptions import TOMLKitError
@@ -233,8 +230,6 @@ class _Toml:
 
 
 class _Yaml:
-    """YAML, by ruamel.yaml."""
-
     def __init__(self, path: Path, text: str, section: str) -> None:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError

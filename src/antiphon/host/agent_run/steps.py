@@ -339,8 +339,6 @@ class _Events:
 
 
 class _ToolCalls:
-    """The calls of one run."""
-
     def __init__(
         self,
         host: RunHost,

@@ -189,8 +189,6 @@ def parse_document(text: str, file: str) -> ConfigDocument:
 
 
 class _Reader:
-    """Parses one text."""
-
     def __init__(self, text: str, file: str) -> None:
         self._file = file
         try:

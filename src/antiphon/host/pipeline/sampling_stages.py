@@ -312,7 +312,6 @@ async def offers_own(desk: Desk, params: CreateMessageRequestParams) -> tuple[Of
 
 
 async def _run_sampling(case: Case, received: CreateMessageRequestParams) -> CreateMessageResult:
-    """Run all stages of a request."""
     # First of all, so that invalid requests are counted as well and cannot fill the audit.
     entered = stages.admit_ask(case, received.max_tokens)
     try:

@@ -175,7 +175,6 @@ def list_members(value: msgspec.Struct, left_out: str = "") -> Iterator[str]:
 
 
 def _label_lines(name: str, text: str) -> Iterator[str]:
-    """Yield a text as lines, the first with its name."""
     lines = text.split("\n")
     yield f"{name}: {lines[0]}"
     yield from (f"    {line}" for line in lines[1:])

@@ -459,7 +459,6 @@ def first_rows(groups: Iterable[Group], most: int) -> list[Group]:
 
 
 def _make_row(question: Question) -> Row:
-    """Make the row of a question."""
     item = question.item
     risks = item.risks if item else ()
     call = item.origin.call if item else None

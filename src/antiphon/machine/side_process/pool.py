@@ -79,7 +79,6 @@ class _Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs."""
         return self._process.poll() is None
 
     def kill(self) -> None:

@@ -304,8 +304,6 @@ class _CountedTally(Struct, frozen=True, array_like=True):
 
 
 class _Subject(Struct, eq=False):
-    """Something that is counted."""
-
     counts: Callable[[], Counts]
     heard: Callable[[str, Counts], object]
     left: Callable[[str], object]

@@ -105,8 +105,6 @@ class _ReadBytes(Struct, frozen=True, array_like=True, tag=3):
 
 
 class _Gone(Struct, frozen=True, array_like=True, tag=4):
-    """The client has left."""
-
     id: int
 
 

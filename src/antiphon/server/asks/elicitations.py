@@ -145,7 +145,6 @@ def _narrow_schema(schema: _Schema, place: str) -> _Schema:
 
 
 def _convert_member(member: _Schema, whole: _Schema, place: str) -> _Schema:
-    """Convert one member to a primitive schema."""
     resolved = _resolve_member(member, whole)
     words = {key: resolved[key] for key in _WORDS if resolved.get(key) is not None}
     options = _list_options(resolved)

@@ -112,8 +112,6 @@ Leg = tuple[Connection[ServerSession], Request]
 
 
 class _ParkedAsk(Struct, frozen=True):
-    """A question that is out."""
-
     spec: MethodSpec
     params: Raw
     answer: asyncio.Future[CallAnswer]

@@ -169,7 +169,6 @@ class Workers:
 
 
 def _perform_job(job: _Job) -> tuple[Any, BaseException | None]:
-    """Return what the call returned or raised."""
     try:
         return job.context.run(job.call), None
     except (SystemExit, KeyboardInterrupt, StopIteration) as error:

@@ -133,8 +133,6 @@ class ServedApi:
 
 
 class _ServedOperation:
-    """One operation: makes its feature, and serves the calls."""
-
     def __init__(self, api: ServedApi, facts: ApiOperation, item: Target, node: Target, timeout: float) -> None:
         self._api, self._facts, self._node, self._timeout = api, facts, node, timeout
         self.place = f"{facts.method} {facts.path:.200}"
@@ -357,7 +355,6 @@ class _ServedOperation:
         server.templates.add(uri, ServedTemplate(function, place, definition, template, Arguments(typed, place), {}))
 
     async def call(self, arguments: dict[str, Any]) -> CallToolResult:
-        """Serve a call of the tool."""
         answer = await self._ask(arguments)
         # A redirect that the document describes is an answer: its address is for the model. Nothing follows it.
         is_known = 300 <= answer.status < 400 and str(answer.status) in self._node.get("responses").members
@@ -468,7 +465,6 @@ def _decode(answer: ApiAnswer) -> str:
 
 
 def _make_plain_result(answer: ApiAnswer, kind: str, uri: str) -> CallToolResult:
-    """Return an answer without structure."""
     if not answer.body:
         location = answer.headers.get("location")
         said = f": {location[:_MAX_ERROR]}" if location else ", without content"

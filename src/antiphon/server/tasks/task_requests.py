@@ -269,8 +269,6 @@ class _SentAsks:
 
 
 class _WaitingResult:
-    """One waiting request."""
-
     def __init__(self, tasks: ServedTasks, asked: _SentAsks, request: Request, peer: Peer) -> None:
         self._tasks = tasks
         self._asked = asked

@@ -154,8 +154,6 @@ async def _watch_client(receive: asgi.Receive, session: _Session) -> None:
 
 
 class _Session(QueuedChannel):
-    """The channel of one client."""
-
     is_framed = True
 
     def __init__(self, carrier: Carrier, principal: str | None) -> None:

@@ -139,8 +139,6 @@ _NOBODY = Denied(HttpRefusal(403, InvalidRequest("Forbidden")))
 
 
 class _Socket(ClosedOnce, QueuedChannel):
-    """The channel of one socket."""
-
     is_framed = True
 
     def __init__(self, send: asgi.Send, max_frame: int) -> None:

@@ -322,7 +322,6 @@ def draw_block(row: BlockRow, name: str, layout: Layout, words: summary.Texts) -
 
 
 def _describe_grant(given: Given, words: summary.Texts) -> str:
-    """Say what a grant allows."""
     grant, terms = given.grant, given.grant.terms
     left = None if terms.uses is None else terms.uses - given.used
     kind = "every" if left is None else "next_one" if left == 1 else "next"

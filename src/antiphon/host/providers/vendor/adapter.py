@@ -178,7 +178,6 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 async def _limit_response(response: httpx2.Response) -> None:
-    """Limit what is read of an answer."""
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise _TooLarge("the answer is packed")
     assert isinstance(response.stream, httpx2.AsyncByteStream)

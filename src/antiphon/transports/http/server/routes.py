@@ -116,7 +116,6 @@ class Routes(Struct, eq=False):
 
 
 async def _send_answer(http: asgi.Http, route: _Route) -> None:
-    """Send what a function returns for a request."""
     body = b"" if http.method in ("GET", "HEAD") else await asgi.read_body(http, _MAX_BODY, _BODY_TIMEOUT)
     if http.query.count(b"&") >= _MAX_FIELDS:
         body = HttpRefusal(414, InvalidRequest(f"The query has more than {_MAX_FIELDS} fields"))
