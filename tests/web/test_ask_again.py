@@ -6,9 +6,11 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import NoReturn
 
 import pytest
 
+from antiphon.errors import Rejected
 from antiphon.host import Host, Scripted, digest
 from antiphon.host.store.ask_rows import Sought
 from antiphon.web import ask_on_page, page_reviewer
@@ -138,6 +140,24 @@ async def test_a_failure_is_told_and_can_be_tried_again():
         assert "There is no answer." in shown
         assert "sk-secret" not in shown
         assert f'href="/history/{seq}/again"' in shown
+
+
+async def test_a_refusal_without_a_reason_is_told():
+    """A host may be anybody's code."""
+
+    class Refusing:
+        async def offers(self, params: object, identity: str) -> tuple[()]:
+            return ()
+
+        async def complete(self, messages: object, **asked: object) -> NoReturn:
+            raise Rejected("not today")
+
+    async with desk(keep_content=True, asks=True) as page:
+        seq = await answered(page)
+        form = await form_of(page, seq)
+        page.running.page.site.own.asker = Refusing()
+        await page.post(f"/history/{seq}/again", form)
+        assert "not today" in await finished(page, form["id"])
 
 
 async def test_an_answer_that_takes_long_can_be_stopped():

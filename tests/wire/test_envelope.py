@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from antiphon.errors import InvalidRequest, ParseError
+from antiphon.errors import InvalidRequest, ParseError, PeerError
 from antiphon.wire.common import PaginatedParams
 from antiphon.wire.completion import CompleteRequestParams
 from antiphon.wire.content import TextContent, UnknownContent
@@ -23,6 +23,7 @@ from antiphon.wire.envelope import (
     decode_wire,
     encode_canonical,
     encode_value,
+    read_data,
     split_batch,
     too_deep,
 )
@@ -461,3 +462,9 @@ def test_arguments_are_left_alone():
     """Nothing in the arguments of a call is taken for content, or for a number to mend."""
     data = b'{"name":"t","arguments":{"content":[{"type":"hologram"}],"n":1.0}}'
     assert encode_value(decode_wire(data, CallToolRequestParams)) == data
+
+
+def test_a_member_of_an_errors_data_is_read_whatever_that_is():
+    """A peer may send anything there."""
+    given = ({"reason": "user"}, {}, ["reason"], "reason", None)
+    assert [read_data(PeerError("x", data=data), "reason") for data in given] == ["user", None, None, None, None]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 import msgspec
 
@@ -29,6 +28,7 @@ from antiphon.host.store import MemoryStore, Store, open_store, usual_store
 from antiphon.host.store.chain import Record
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.envelope import read_data
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
@@ -211,5 +211,4 @@ def describe_refusal(error: Rejected) -> str:
 
 def reason_of(error: Rejected) -> str:
     """Return the word for the reason of a refusal."""
-    data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
-    return str(data.get("reason", "user"))
+    return str(read_data(error, "reason") or "user")

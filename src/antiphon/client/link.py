@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from types import CoroutineType
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct
 
@@ -46,6 +46,7 @@ from antiphon.transports.http.client.error_replies import (
     is_unreachable,
 )
 from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel
+from antiphon.wire.envelope import read_data
 from antiphon.wire.lifecycle import DiscoverResult, InitializeResult
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.methods import MethodSpec
@@ -144,9 +145,7 @@ async def _probe_server(peer: Peer, allowed: tuple[Revision, ...], *, again: boo
 
 def _offers_era(error: PeerError, allowed: tuple[Revision, ...], *, modern: bool) -> bool:
     """Return whether a server that refuses our revision names one of this era that we speak (2026-07-28 versioning)."""
-    if not isinstance(error.data, dict):
-        return False
-    offered: object = cast("dict[str, object]", error.data).get("supported")
+    offered = read_data(error, "supported")
     return isinstance(offered, list) and any(one.name in offered for one in allowed if one.modern is modern)
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -38,7 +38,7 @@ from antiphon.server.tool_search import fail_tool
 from antiphon.wire.common import PENDING_CALL, PROGRESS_TOKEN, EmptyResult
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Completion, PromptReference
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import encode_value
+from antiphon.wire.envelope import encode_value, read_data
 from antiphon.wire.logging import LoggingLevel
 from antiphon.wire.lossless import Received, drop_own_members
 from antiphon.wire.origin import MEMORY
@@ -171,16 +171,14 @@ async def _make_call(
             outcome = result.read
         return request.pass_on(result)
     except errors.Rejected as error:
-        data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
-        if data.get("reason") == "pending":
-            id = str(data["id"])
+        reason, note = read_data(error, "reason"), read_data(error, "note")
+        if reason == "pending":
+            id = str(read_data(error, "id"))
             if not is_task and group.tasks.may_begin(request):
                 return group.tasks.begin_waiting(id, partial(_run_when_decided, group, request, owned, params, id))
-            return _describe_pending(group, request, id, is_sent=data["sent"] is True)
-        outcome = fail_tool(
-            f"The call was refused: {error.message}" + (f". The reason: {data['note']}" if "note" in data else "")
-        )
-        if pending is not None and data.get("reason") == "user" and pending.left is not None:
+            return _describe_pending(group, request, id, is_sent=read_data(error, "sent") is True)
+        outcome = fail_tool(f"The call was refused: {error.message}" + (f". The reason: {note}" if note else ""))
+        if pending is not None and reason == "user" and pending.left is not None:
             pending.begun = structs.replace(pending.left, sent=True, at=time.time())
         return outcome
     except UpstreamUnavailable as error:

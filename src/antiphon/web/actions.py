@@ -38,6 +38,7 @@ from antiphon.web.record_pages import SINGLE_KEYS, find_history, server_names, s
 from antiphon.web.site import THEMES, OwnRequest, Site, wants_data
 from antiphon.web.views import find_similar, part_of, show_piece
 from antiphon.wire.elicitation import ElicitResult
+from antiphon.wire.envelope import read_data
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 _ACTIONS = ("approve", "edit", "deny", "answer", "fill", "regenerate")
@@ -376,7 +377,7 @@ async def show_answer(site: Site, request: Request) -> Response:
         rows = (await site.store.asks(Sought(words=((own.answer.ask, ()),), limit=1))).rows
         record = rows[0].seq if rows else None
     words, failure = site.texts(request), "" if own.failure is None else _describe_error(own.failure)
-    key = f"cause.{own.failure.data.get('reason')}" if isinstance(own.failure, Rejected) else ""
+    key = f"cause.{read_data(own.failure, 'reason')}" if isinstance(own.failure, Rejected) else ""
     failure = f"{words(key)}: {failure}" if words.has(key) else failure
     return site.html(request, "asked.html", own=own, answer=shown and shown.answer, record=record, failure=failure)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import codecs
 import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Any, Literal, TypeVar, cast
 
@@ -402,3 +402,8 @@ def from_wire(error: ErrorObject) -> errors.PeerError:
     received = _BY_CODE.get(error.code, errors.PeerError)(error.message, code=error.code, data=error.data)
     received.remote = True
     return received
+
+
+def read_data(error: errors.PeerError, member: str) -> object:
+    """Return a member of an error's data; ``None`` if it has none, as the data may be anything."""
+    return cast("Mapping[str, object]", error.data).get(member) if isinstance(error.data, Mapping) else None

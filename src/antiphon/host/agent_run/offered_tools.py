@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from secrets import token_hex
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -18,7 +18,7 @@ from antiphon.host.checks.validate import MAX_JSON_DEPTH, inspect_media
 from antiphon.host.providers.base import plain_names
 from antiphon.wire import content
 from antiphon.wire.apps import is_for_model
-from antiphon.wire.envelope import encode_value, too_deep
+from antiphon.wire.envelope import encode_value, read_data, too_deep
 from antiphon.wire.origin import MEMORY, ChangedCall, Origin, identify_target
 from antiphon.wire.outcome_filter import pass_outcome
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, fail_tool, fit_schemas
@@ -165,8 +165,7 @@ def describe_failure(error: AntiphonError) -> CallToolResult:
 
 def refusal_of(error: AntiphonError, member: str = "reason") -> str | None:
     """Return the ``reason`` of a refused call, or the person's ``note``; ``None`` if there is none."""
-    data: object = error.data if isinstance(error, Rejected) else None
-    found = cast("dict[str, object]", data).get(member) if isinstance(data, dict) else None
+    found = read_data(error, member) if isinstance(error, Rejected) else None
     return found if isinstance(found, str) else None
 
 

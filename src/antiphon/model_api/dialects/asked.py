@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from antiphon.host.providers.base import Completion, Usage
 from antiphon.json_schema.validator import MismatchError, SchemaValidator
 from antiphon.wire import sampling as wire
 from antiphon.wire.content import TextContent, ToolUseContent
+from antiphon.wire.envelope import read_data
 from antiphon.wire.tools import Tool
 
 NO_RETRY = (b"x-should-retry", b"false")
@@ -54,12 +55,10 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, Failure):
         return error
     if isinstance(error, InvalidParams):
-        data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
-        place = data.get("place")
+        place = read_data(error, "place")
         return Failure(400, "invalid_request", error.message, place if isinstance(place, str) else None)
     if isinstance(error, Rejected):
-        data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
-        reason = str(data.get("reason", "user"))
+        reason = str(read_data(error, "reason") or "user")
         status, message = _FAILURES.refused.get(reason, (403, "The request was refused."))
         code = "insufficient_quota" if reason == "budget" else f"refused_{reason.replace('-', '_')}"
         return Failure(status, code, message)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ssl as tls
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, PeerError
-from antiphon.wire.envelope import ErrorObject, RequestId, error_frame, from_wire
+from antiphon.wire.envelope import ErrorObject, RequestId, error_frame, from_wire, read_data
 
 REFUSING = (401, 403)
 """Statuses of a request whose credentials were missing or not sufficient, so that it was not carried out."""
@@ -139,11 +139,9 @@ class HttpFailure(Exception):
         said = f": {text}" if text else ""
         message = f"{where} answered HTTP {status} {reason}".rstrip() + said + suggest_remedy(status)
         if gone:
-            message += " (the session has ended on the server)"
-            return cls(status, message, **{_STATUS: status, _GONE: True})
+            return cls(status, f"{message} (the session has ended on the server)", **{_STATUS: status, _GONE: True})
         if not_accepted:
-            message += " (it was not carried out)"
-            return cls(status, message, **{_STATUS: status, _NOT_ACCEPTED: True})
+            return cls(status, f"{message} (it was not carried out)", **{_STATUS: status, _NOT_ACCEPTED: True})
         return cls(status, message, **{_STATUS: status})
 
     @classmethod
@@ -173,7 +171,7 @@ def suggest_remedy(status: int) -> str:
 
 def http_status(error: PeerError) -> int | None:
     """Return the HTTP status with which a request was refused, or ``None`` if a JSON-RPC error was the answer."""
-    status = _get_member(error, _STATUS)
+    status = read_data(error, _STATUS)
     return status if isinstance(status, int) and status == error.code else None
 
 
@@ -182,7 +180,7 @@ def has_session_gone(error: PeerError) -> bool:
 
     It was not carried out, so it may be sent again after a new handshake.
     """
-    return _get_member(error, _GONE) is True
+    return read_data(error, _GONE) is True
 
 
 def is_not_streamable(error: PeerError) -> bool:
@@ -207,7 +205,7 @@ def is_broken(error: PeerError) -> bool:
 
 def is_not_accepted(error: PeerError) -> bool:
     """Tell whether an Antiphon server refused a request before any handler saw it, so that it may be sent again."""
-    return _get_member(error, _NOT_ACCEPTED) is True
+    return read_data(error, _NOT_ACCEPTED) is True
 
 
 def is_unavailable(error: PeerError) -> bool:
@@ -223,7 +221,3 @@ def first_line(body: bytes, content_type: str) -> str:
 def make_printable(text: str) -> str:
     """Return the part of a server's text that can be shown: its first line, short, without control characters."""
     return "".join(each for each in text.strip().split("\n", 1)[0] if each.isprintable())[:_MAX_SHOWN]
-
-
-def _get_member(error: PeerError, name: str) -> object:
-    return cast("Mapping[str, Any]", error.data).get(name) if isinstance(error.data, Mapping) else None
