@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from antiphon.host import MemoryStore
 from antiphon.host.review.queue import OpenQuestions
 from antiphon.host.review.review import ReviewItem, hash_of
 from antiphon.host.store.base import Decided, ReviewRow, Store
@@ -78,6 +80,29 @@ async def test_without_a_hash_nothing_is_taken_for_known(place: Place):
         [after] = await reading.read()
         assert before == after
         assert before.item is not after.item
+
+
+async def test_a_shorter_list_that_is_read_meanwhile_hides_nothing_of_a_longer_one():
+    """A page lists all that wait, while something else looks at the oldest one."""
+    is_read, may_read = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryStore):
+        async def review(self, id: str) -> ReviewRow | None:
+            is_read.set()
+            await may_read.wait()
+            return await super().review(id)
+
+    store = Slow()
+    reading = OpenQuestions(store)
+    for at in range(12):
+        await put(store, at)
+    await reading.read()
+    await put(store, 12)
+    longer = asyncio.create_task(reading.read())
+    await is_read.wait()
+    assert len(await reading.read(1)) == 1
+    may_read.set()
+    assert len(await longer) == 13
 
 
 async def test_a_question_that_cannot_be_read_hides_no_other(place: Place):

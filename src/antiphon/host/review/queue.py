@@ -37,22 +37,28 @@ _FEW = 8
 """Most questions that are read one by one; if there are more, all of them are read at once."""
 
 
+_KnownQuestion = tuple[base.ReviewRow, Question]
+"""A question that was read, with its row."""
+
+
 class OpenQuestions:
     """What a store holds in the state ``"pending"``: waiting for a decision, or for the end of its time to undo."""
 
     def __init__(self, store: base.Store) -> None:
         self._store = store
-        self._known: dict[str, tuple[base.ReviewRow, Question]] = {}
+        self._known: dict[str, _KnownQuestion] = {}
 
     async def read(self, limit: int = 1000, after: str | None = None) -> list[Question]:
         """Return the open questions, oldest first. An unchanged question is the same object as before."""
         rows = await self._store.reviews(("pending",), limit, contents=False, after=after)
-        unknown = [row.id for row in rows if self._find_known(row) is None]
-        whole = await self._whole(unknown, limit, after)
-        self._known = {row.id: one for row in rows if (one := self._read_known(row, whole.get(row.id))) is not None}
+        # Noted here, because another read, of fewer questions, may end before this one.
+        known = {row.id: kept for row in rows if (kept := self._find_known(row)) is not None}
+        whole = await self._whole([row.id for row in rows if row.id not in known], limit, after)
+        found = ((row.id, _read_question(row, known.get(row.id), whole.get(row.id))) for row in rows)
+        self._known = {id: one for id, one in found if one is not None}
         return [question for _, question in self._known.values()]
 
-    def _find_known(self, row: base.ReviewRow) -> tuple[base.ReviewRow, Question] | None:
+    def _find_known(self, row: base.ReviewRow) -> _KnownQuestion | None:
         """Return a row with its content, if it is known: it is unchanged while its hash and its round are."""
         kept = self._known.get(row.id)
         is_same = kept is not None and row.hash is not None and (kept[0].hash, kept[0].group) == (row.hash, row.group)
@@ -66,12 +72,14 @@ class OpenQuestions:
         found = [await self._store.review(id) for id in ids]
         return {row.id: row for row in found if row is not None and row.state == "pending"}
 
-    def _read_known(self, row: base.ReviewRow, whole: base.ReviewRow | None) -> tuple[base.ReviewRow, Question] | None:
-        if whole is not None:
-            return row, questions.question_of(whole)
-        kept = self._find_known(row)
-        # Without its content, it ended after the first read.
-        return kept if kept is None or kept[0] == row else (row, questions.question_of(row, kept[1].item))
+
+def _read_question(
+    row: base.ReviewRow, known: _KnownQuestion | None, whole: base.ReviewRow | None
+) -> _KnownQuestion | None:
+    if whole is not None:
+        return row, questions.question_of(whole)
+    # Without its content, it ended after the first read.
+    return known if known is None or known[0] == row else (row, questions.question_of(row, known[1].item))
 
 
 UNDO = 5.0
