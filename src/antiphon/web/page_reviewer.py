@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +20,7 @@ from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, Reviewer, ReviewItem, ToolItem
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
-from antiphon.machine.asyncio_tasks import settle_future
+from antiphon.machine.asyncio_tasks import end_tasks, settle_future
 from antiphon.machine.public_names import describe_install
 
 Opener = Callable[..., AbstractAsyncContextManager[Any]]
@@ -113,9 +113,7 @@ class PageReviewer:
         """Close the page, if it is open. Questions that wait stay in the store."""
         serving, opened, self._serving, self._opened = self._serving, self._opened, None, None
         if serving is not None and opened is not None and serving.get_loop() is asyncio.get_running_loop():
-            serving.cancel()
-            with suppress(asyncio.CancelledError):
-                await serving
+            await end_tasks(serving)
             settle_future(opened, NoReviewer("the page was closed"), None)
         if self._notify is not None:
             await self._notify.aclose()

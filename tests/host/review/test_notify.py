@@ -30,6 +30,7 @@ from antiphon.host.review import notify
 from antiphon.host.review.notify import MAX_LISTED, SERVICE_PAUSE, Notices, ServiceNotices, digest_link, separate_links
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import origin, request
+from tests.support.network import until
 from tests.support.notice_services import TOKENS, TakenNotice, notice_services
 
 SECRET = "AKIAIOSFODNN7EXAMPLE"
@@ -268,6 +269,33 @@ async def test_a_service_that_does_not_answer_holds_nobody_up(tmp_path):
         assert (await queue.get(waiting.id)).state in ("decided", "done")
         await queue._notify.aclose()
         services.free.set()
+
+
+async def test_who_closes_notices_can_be_cancelled(monkeypatch: pytest.MonkeyPatch):
+    """That is not taken for the end of the notice, which still ends in its own time."""
+    has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def send_slowly(*_: str) -> None:
+        try:
+            has_begun.set()
+            await asyncio.Event().wait()
+        finally:
+            await may_end.wait()
+
+    monkeypatch.setattr(notify, "send_by_apprise", send_slowly)
+    async with asking(NoticeTarget(url="ntfy://127.0.0.1:9/x")) as (_, queue, ask):
+        ask()
+        await has_begun.wait()
+        [sender] = queue._notify.senders
+        sending, closing = sender._task, asyncio.create_task(queue._notify.aclose())
+        await until(sending.cancelling)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert not sending.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
 
 
 def test_without_its_packages_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch):

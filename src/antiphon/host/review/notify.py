@@ -15,7 +15,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from secrets import token_urlsafe
 from typing import Literal
 from urllib.parse import urlsplit
@@ -39,6 +38,7 @@ from antiphon.host.review.summary import (
     who_of,
 )
 from antiphon.host.store.base import Store
+from antiphon.machine.asyncio_tasks import end_tasks
 
 SERVICE_TIMEOUT = 30.0
 """Seconds for a notice to a service, with the start of its process: beyond that the process is killed."""
@@ -157,9 +157,7 @@ class ServiceNotices:
         """Cancel what was not sent yet."""
         task, self._task = self._task, None
         if task is not None and task.get_loop() is asyncio.get_running_loop():
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await end_tasks(task)
 
     async def _send_notices(self) -> None:
         while self._waiting:
