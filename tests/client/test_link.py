@@ -260,6 +260,16 @@ async def test_a_wrapper_that_fails_leaves_nothing_open() -> None:
     assert asyncio.all_tasks() == before
 
 
+async def test_a_wrapper_may_run_into_a_deadline_of_its_own() -> None:
+    """Its error is raised; it is not taken for the deadline of the opening, which may have none."""
+
+    def wrap(_channel: object) -> Any:
+        raise TimeoutError("no room in time")
+
+    with pytest.raises(TimeoutError, match="no room in time"):
+        await Client(shop(), wrap=wrap, timeout=None).connect()
+
+
 async def test_a_log_level_that_is_refused_closes_the_session_again() -> None:
     """Nobody leaves an ``async with`` that was never entered."""
     wrong: Any = "loud"

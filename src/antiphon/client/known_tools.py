@@ -74,7 +74,7 @@ MAX_TOOLS = 10_000
 
 
 @runtime_checkable
-class _Asks(Protocol):
+class _MirrorsArguments(Protocol):
     """A channel that has to know which HTTP headers mirror a call's arguments."""
 
     param_headers: Callable[[str, bytes], Mapping[str, str]] | None
@@ -183,7 +183,7 @@ class KnownTools:
 
     def attach(self, channel: Channel) -> None:
         """Connect an HTTP channel, so that it can ask for the headers of each call."""
-        if isinstance(channel, _Asks):
+        if isinstance(channel, _MirrorsArguments):
             channel.param_headers = self.headers
 
     def headers(self, name: str, arguments: bytes) -> Mapping[str, str]:

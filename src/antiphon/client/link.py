@@ -306,16 +306,14 @@ class ServerLink:
                 too_old = targets.speaks_oldest(self._settings.where)
                 await open_session(await self._reach(), self._settings.allowed, self._reach, too_old)
             self._calls = self._reached
-        except TimeoutError:
-            failure = self._too_late()
+        except BaseException as error:
+            cause = _failure_of(self._opened) if isinstance(error, ConnectionClosed) else None
+            # A wrapper of the channel may run into a deadline of its own.
+            if isinstance(error, TimeoutError) and self._opening is not None and self._opening.expired():
+                cause = self._too_late()
             await self._leave()
-            raise failure from None
-        except ConnectionClosed as error:
-            cause = _failure_of(self._opened)
-            await self._leave()
-            raise cause or error from None
-        except BaseException:
-            await self._leave()
+            if cause is not None:
+                raise cause from None
             raise
         finally:
             self._opening = None
