@@ -88,6 +88,14 @@ async def test_one_that_says_nothing_is_given_up():
     await one.close()
 
 
+async def test_one_that_misses_the_deadline_of_calls_is_told_that_one():
+    """Not the time that it had to start, which is not over."""
+    one = upstream([sys.executable, "-c", "import time; time.sleep(600)"], timeout=0.5, start_timeout=600.0)
+    with pytest.raises(UpstreamUnavailable, match=r"did not open a session within 0\.5 s"):
+        await one.start()
+    await one.close()
+
+
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_what_it_offers_anew_is_told(revision: str):
     """A tool that it adds as soon as it runs."""

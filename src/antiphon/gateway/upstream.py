@@ -87,7 +87,7 @@ class LogLevels:
 
 
 class _Use:
-    """See ``Upstream.used``. A class, because a generator takes ten times as long, in every call."""
+    """See ``Upstream.use_for``. A class, because a generator takes ten times as long, in every call."""
 
     __slots__ = ("_client", "_during", "_request", "_upstream")
 
@@ -175,7 +175,8 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
         """Use the server for a request of a client; it is started if it is not running.
 
         Raises:
-            Unavailable: it cannot be started, failed a moment ago, ended during the request, or sent an invalid answer.
+            UpstreamUnavailable: it cannot be started, failed a moment ago, ended during the request, or sent an invalid
+                answer.
         """
         return _Use(self, request)
 
@@ -184,7 +185,7 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
         """Use the server for work of the gateway itself; it is started if it is not running.
 
         Raises:
-            Unavailable: it cannot be started, or failed a moment ago.
+            UpstreamUnavailable: it cannot be started, or failed a moment ago.
         """
         self.take()
         try:
@@ -267,7 +268,7 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
         return None
 
     async def start(self) -> None:
-        """Start the server if it is not running. See ``used``."""
+        """Start the server if it is not running. See ``running``."""
         async with self.running():
             pass
 
@@ -285,7 +286,7 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
     # --- starting -----------------------------------------------------------------------------------------------
 
     async def started(self) -> Client:
-        """Return the client of the server, once it runs. The caller must hold the server. See ``used``."""
+        """Return the client of the server, once it runs. The caller must hold the server. See ``running``."""
         if (client := self.client) is not None:
             return client
         if self._run is not None:
@@ -324,7 +325,7 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
             self._enter("failed")
             if run is not None:
                 await self._leave(run)
-            if isinstance(error, TimeoutError):
+            if isinstance(error, TimeoutError) and not isinstance(error, errors.CallTimeout):
                 error = TimeoutError(f"it did not open a session within {limit:g} s")
             if not isinstance(error, (errors.AntiphonError, OSError, TimeoutError)):
                 raise

@@ -108,7 +108,7 @@ class PassedCalls:
 
     def add(self, name: str, origin: Origin, count: int = 1) -> None:
         """Count a call, or with -1 take it back."""
-        calls = self._count_characters(origin)
+        calls = self._find_calls(origin)
         if calls is _FULL:
             return
         self._calls[origin.principal] = calls
@@ -120,7 +120,7 @@ class PassedCalls:
 
     def situation(self, origin: Origin, but: str | None = None) -> Situation:
         """Return what conditions may depend on; ``but``: without one call of this tool."""
-        calls = Counter(self._count_characters(origin)) - Counter([but] if but is not None else ())
+        calls = Counter(self._find_calls(origin)) - Counter([but] if but is not None else ())
         links = self._links.get(SESSION.get() or origin.principal, ())
         return Situation(calls=calls, flowed=self._find_flowed(origin), links=links)
 
@@ -162,7 +162,7 @@ class PassedCalls:
         has_room = len(self._flowed) < _MOST_PRINCIPALS
         return self._flowed.get(SESSION.get() or origin.principal, frozenset() if has_room else FLOWING)
 
-    def _count_characters(self, origin: Origin) -> dict[str, int]:
+    def _find_calls(self, origin: Origin) -> dict[str, int]:
         return self._calls.get(origin.principal, {} if len(self._calls) < _MOST_PRINCIPALS else _FULL)
 
 
