@@ -63,6 +63,7 @@ BAD = {
     "a time that is none": lambda _s: {"iat": 1e300},
     "another key's name": lambda _s: {"key": OTHER.key},
     "a private key in it": lambda s: {"header": {"jwk": s.key.as_dict(private=True)}},
+    "a key with a list of curves": lambda s: {"header": {"jwk": {**s.key.as_dict(private=False), "crv": ["P-256"]}}},
     "no key in it": lambda _s: {"header": {"jwk": None}},
     "a key that is an address": lambda _s: {"header": {"jwk": "https://evil.example"}},
     "no type": lambda _s: {"header": {"typ": None}},

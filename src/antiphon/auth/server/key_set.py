@@ -72,7 +72,7 @@ class PublicKey:
     @classmethod
     def read(cls, words: Mapping[str, Any]) -> PublicKey | None:
         """Parse a JSON Web Key; ``None`` for one that must not be used to verify tokens."""
-        family = _FAMILIES.get((str(words.get("kty")), words.get("crv") if words.get("kty") != "RSA" else None))
+        family = _FAMILIES.get((str(words.get("kty")), str(words.get("crv")) if words.get("kty") != "RSA" else None))
         # With "d" it is a private key that was published, so anybody could sign with it.
         if family is None or words.get("use") not in (None, "sig") or "d" in words:
             return None
