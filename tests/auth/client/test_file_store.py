@@ -103,6 +103,19 @@ async def test_without_a_keyring_the_file_says_where_its_key_is(tmp_path):
     assert (tmp_path / "logins.key").exists()
 
 
+@pytest.mark.parametrize("with_ring", [True, False])
+async def test_a_file_that_was_deleted_and_made_anew_is_read_with_its_new_key(tmp_path, ring, with_ring):
+    """As the error about damage advises, while another process runs on."""
+    path = tmp_path / "logins"
+    running = FileLogins(path, keyring=with_ring)
+    await running.change(lambda kept: kept.put(login()))
+    path.unlink()
+    await FileLogins(path, keyring=with_ring).change(lambda kept: kept.put(login("https://b.example/mcp")))
+    assert [one.server for one in (await running.read()).logins] == ["https://b.example/mcp"]
+    await running.change(lambda kept: kept.put(login("https://c.example/mcp")))
+    assert len((await FileLogins(path, keyring=with_ring).read()).logins) == 2
+
+
 async def test_a_key_that_others_could_read_is_closed_to_them(tmp_path, caplog):
     """And the log says it, since they may have read it."""
     path = tmp_path / "logins"

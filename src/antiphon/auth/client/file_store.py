@@ -142,12 +142,17 @@ class FileLogins:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         except ImportError:
             raise ConfigError(f"{self.path} needs packages to be read: {describe_install('auth')}") from None
+        known = self._key
         try:
             read = msgspec.json.decode(data, type=_Sealed)
             key = self._key_for(in_keyring=read.key == _IN_KEYRING, make=False)
             nonce, sealed = base64.b64decode(read.nonce), base64.b64decode(read.sealed)
             return msgspec.json.decode(AESGCM(key).decrypt(nonce, sealed, _encode_header(read.key)), type=Document)
         except (msgspec.DecodeError, ValueError, InvalidTag):
+            if known is not None:
+                # Perhaps the file was deleted and made anew, with another key, since this process read its key.
+                self._key = None
+                return self._load()
             raise ConfigError(
                 f"{self.path}: is damaged, or encrypted with another key: delete it and sign in again "
                 "(antiphon login URL)"

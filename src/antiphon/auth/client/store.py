@@ -17,7 +17,7 @@ from antiphon.auth.metadata import ClientIdentity, ServerMetadata, TokenAnswer
 T = TypeVar("T")
 
 MAX_LOGINS = 1000
-"""Logins that are kept at most; the least recently used is dropped first."""
+"""Logins that are kept at most; the one that was stored longest ago is dropped first."""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
