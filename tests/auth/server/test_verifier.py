@@ -13,7 +13,7 @@ import pytest
 from joserfc.jwk import RSAKey
 
 from antiphon.auth.server import verifier as module
-from antiphon.auth.server.issuer import Introspection
+from antiphon.auth.server.issuer import Introspection, IssuerUnavailable
 from antiphon.auth.server.issuer import Issuer as Trusted
 from antiphon.auth.server.resource_server import _CHECKS
 from antiphon.auth.server.verifier import MAX_QUESTIONS, Remembered, Verified
@@ -365,6 +365,25 @@ async def test_an_issuer_that_is_down_is_no_fault_of_the_token():
         assert (await server.tool(token=WORD)).status == 200
         server.issuer.down = True
         assert (await server.tool(token=WORD)).status == 200
+
+
+async def test_closing_ends_a_question():
+    """Whoever waits for its answer is told so, and not cancelled."""
+    how = Introspection(client_id="shop", client_secret="s3cret", url="https://auth.example.com/introspect")
+    trusted = Trusted(url="https://auth.example.com", introspection=how)
+    verifier = module.Verifier([trusted], frozenset({AUDIENCE}), leeway=0, clock=time.time)
+    asked = asyncio.Event()
+
+    async def fetch(*_):
+        asked.set()
+        await asyncio.Event().wait()
+
+    verifier._introspector._fetch = fetch
+    waiting = asyncio.ensure_future(verifier.verify(WORD.encode()))
+    await asked.wait()
+    await verifier.close()
+    with pytest.raises(IssuerUnavailable, match="closing"):
+        await waiting
 
 
 async def test_a_foreign_token_is_not_shown_to_the_issuer():

@@ -127,7 +127,11 @@ class Verifier:
             question = self._questions[mark] = loop.create_task(self._ask(asked, mark, token))
             question.add_done_callback(lambda done: self._forget_question(mark, done))
             question.add_done_callback(ignore_error)
-        return await asyncio.shield(question)
+        # Not awaited directly: when the server closes, the question is cancelled, which must not cancel the requests.
+        await asyncio.wait([question])
+        if question.cancelled():
+            raise IssuerUnavailable(f"{asked.issuer.url} is not asked any more: the server is closing")
+        return question.result()
 
     def _forget_question(self, mark: bytes, question: asyncio.Task[Verified]) -> None:
         if self._questions.get(mark) is question:
