@@ -67,7 +67,7 @@ async def test_the_answer_is_handed_over_and_the_page_may_be_closed(receiver):
 )
 async def test_what_others_send_to_the_port_changes_nothing(receiver, request_line):
     """Any program and any page of this machine can: only what knows the state is the answer."""
-    await send(receiver, request_line + b"\r\n\r\n")
+    assert (await send(receiver, request_line + b"\r\n\r\n")).startswith(b"HTTP/1.1 404")
     assert not receiver._answer.done()
     await get(receiver, "/callback?code=c&state=mine")
     assert "code=c" in await receiver.answer()

@@ -243,12 +243,13 @@ class Receiver:
         """Handle a request, and return the page that answers it."""
         method, _, rest = line.partition(" ")
         target, _, _ = rest.rpartition(" ")
-        parts = urlsplit(target)
-        if method != "GET" or parts.path != self._path or self._answer.done() or self._state is None:
+        if method != "GET" or self._answer.done() or self._state is None:
             return _NOT_THIS
         with contextlib.suppress(ValueError):
             # Anybody can send a request to this port: only one with the state is the redirect.
-            if dict(parse_qsl(parts.query, max_num_fields=64)).get("state") == self._state:
+            parts = urlsplit(target)
+            state = dict(parse_qsl(parts.query, max_num_fields=64)).get("state")
+            if parts.path == self._path and state == self._state:
                 self._answer.set_result(f"{self.redirect_uri}?{parts.query}")
                 return _DONE
         return _NOT_THIS

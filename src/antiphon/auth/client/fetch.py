@@ -60,14 +60,12 @@ class Fetch:
 
     async def document(self, url: URL) -> bytes | None:
         """Fetch a public document; ``None`` if there is none. Raises ``TooLarge`` or ``Unreachable``."""
-        target = url
+        target: URL | None = url
         for _ in range(_MAX_REDIRECTS):
             answer = await self.request("GET", target, {"Accept": "application/json"})
             if answer.status == 200:
                 return answer.body
-            if answer.status >= 500 or answer.status not in (301, 302, 303, 307, 308):
-                return None
-            target = _find_redirect(target, answer)
+            target = _find_redirect(target, answer) if answer.status in (301, 302, 303, 307, 308) else None
             if target is None:
                 return None
         return None
