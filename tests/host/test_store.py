@@ -282,7 +282,13 @@ async def test_a_file_is_for_its_user_alone(tmp_path: Path):
 
 async def test_a_place_is_a_path_or_an_address(tmp_path: Path):
     """PostgreSQL by its URL; nothing is opened yet."""
-    assert isinstance(open_store("memory"), MemoryStore)
+    in_memory = open_store("memory", keep_content=True)
+    assert isinstance(in_memory, MemoryStore)
+    row = await in_memory.put_review(review("a", expires=None))
+    await in_memory.decide([Decided(id="a", decision="1")])
+    assert await in_memory.commit(Change(finish="a")) is None
+    kept = await in_memory.review("a")
+    assert kept is not None and (kept.state, kept.item) == ("done", row.item)
     for place in (tmp_path / "a.db", str(tmp_path / "a.db"), f"sqlite:///{tmp_path}/a.db"):
         store = open_store(place)
         assert isinstance(store, SqlStore)

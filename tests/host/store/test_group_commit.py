@@ -193,6 +193,29 @@ async def test_what_fails_again_is_kept():
     assert shaky.done == ["a"]
 
 
+async def test_what_is_owed_is_done_once_also_for_many_who_ask_for_it_and_one_who_gives_up():
+    """A transaction that was begun goes on: to make it again would write its records twice."""
+    begun, go, done = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def run(work: Callable[[object], None]) -> None:
+        begun.set()
+        await go.wait()
+        work(None)
+
+    owed = Owed(run)
+    owed.add("a", lambda _: done.append("a"))
+    first, second = asyncio.create_task(owed.pay()), asyncio.create_task(owed.pay())
+    await begun.wait()
+    first.cancel()
+    await asyncio.wait([first])
+    third = asyncio.create_task(owed.pay())
+    owed.add("a", lambda _: done.append("later"))
+    go.set()
+    await asyncio.gather(second, third)
+    await owed.pay()
+    assert (done, len(owed)) == (["a", "later"], 0)
+
+
 async def test_more_than_is_remembered_is_given_up_and_said(caplog: pytest.LogCaptureFixture):
     """What came first goes first."""
     shaky = Shaky()

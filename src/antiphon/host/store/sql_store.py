@@ -33,7 +33,7 @@ from antiphon.host.store import reviews as questions
 from antiphon.host.store.chain import Head, Record
 from antiphon.host.store.news import News
 from antiphon.host.store.recovery import BEATS, LEASE, LeaseWatch, is_own, name_process
-from antiphon.machine.asyncio_tasks import end_tasks, settle_future
+from antiphon.machine.asyncio_tasks import end_tasks, ignore_error, settle_future
 from antiphon.sql.database_store import StorePatience
 from antiphon.sql.runner import CLOSING, DatabaseVersion, Runner
 
@@ -151,6 +151,7 @@ class Owed:
     def __init__(self, run: Callable[[Work], Awaitable[object]]) -> None:
         self._run = run
         self._works: dict[str, Work] = {}
+        self._paying: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._works)
@@ -163,14 +164,26 @@ class Owed:
             _log.error("more than %d changes could not be saved; what they held counts as spent", MAX_OWED)
 
     async def pay(self) -> None:
-        """Do the work, each piece in a transaction of its own.
+        """Do the work, each piece in a transaction of its own, and once for all who call this at the same time.
 
         Raises:
             Whatever the store raises; the remaining work is then kept.
         """
+        if self._paying is None:
+            self._paying = asyncio.get_running_loop().create_task(self._pay())
+            self._paying.add_done_callback(self._paid)
+        # Not cancelled with its caller: a transaction that has begun goes on, and must not be made again.
+        await asyncio.shield(self._paying)
+
+    async def _pay(self) -> None:
         for key, work in list(self._works.items()):
             await self._run(work)
-            self._works.pop(key, None)
+            if self._works.get(key) is work:
+                del self._works[key]
+
+    def _paid(self, paying: asyncio.Task[None]) -> None:
+        self._paying = None
+        ignore_error(paying)
 
 
 T = TypeVar("T")

@@ -35,7 +35,7 @@ def open_store(place: str | Path | None = None, *, keep_content: bool = False) -
         ConfigError: the address is of another kind, or the packages of ``antiphon[host]`` are missing.
     """
     if place == "memory":
-        return MemoryStore()
+        return MemoryStore(keep_content=keep_content)
     try:
         from antiphon.host.store.sql_store import SqlStore
     except ImportError as error:
