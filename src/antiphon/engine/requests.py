@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Raw, Struct
 
 from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError
+from antiphon.machine.asyncio_tasks import settle_future
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.events import Outgoing, Replied
 from antiphon.wire.envelope import RequestId, from_wire
@@ -114,8 +115,8 @@ class WaitingRequests:
     def fail(self, id: RequestId, error: AntiphonError) -> None:
         """Fail one request."""
         waiter = self._waiters.get(id)
-        if waiter is not None and not waiter.future.done():
-            waiter.future.set_exception(error)
+        if waiter is not None:
+            settle_future(waiter.future, error)
 
     def fail_all(self, error: Callable[[], AntiphonError]) -> None:
         """Fail every request, each with an exception of its own."""
@@ -123,8 +124,7 @@ class WaitingRequests:
             self._timer.cancel()
             self._timer = None
         for waiter in list(self._waiters.values()):
-            if not waiter.future.done():
-                waiter.future.set_exception(error())
+            settle_future(waiter.future, error())
 
     def pause(self) -> list[Waiter]:
         """Pause the clocks of all waiting requests; pass the result to ``resume`` once."""

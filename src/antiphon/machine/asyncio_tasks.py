@@ -28,7 +28,7 @@ def run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> asy
     return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
 
-def settle_future(done: asyncio.Future[Any], error: BaseException | None, result: object) -> None:
+def settle_future(done: asyncio.Future[Any], error: BaseException | None = None, result: object = None) -> None:
     """Give a future its error or its result, unless it has been settled or cancelled before."""
     if done.done():
         return

@@ -180,7 +180,7 @@ class WatchedFile:
                     self._look(stop, lambda: loop.call_soon_threadsafe(changed))
                 except sqlite3.Error as raised:
                     error = raised
-                loop.call_soon_threadsafe(settle_future, ended, error, None)
+                loop.call_soon_threadsafe(settle_future, ended, error)
 
         # A daemon, so that a program that never closes its store ends nevertheless.
         threading.Thread(target=run, name="antiphon-store-watch", daemon=True).start()

@@ -521,9 +521,9 @@ def _run_transaction(done: asyncio.Future[T], transact: Callable[[], T]) -> Call
         return partial(settle_future, done, None, transact())
     except sqlite3.Error as error:
         # Wrap the error as SQLAlchemy does, whichever way the statement was run.
-        return partial(settle_future, done, DBAPIError.instance(None, None, error, sqlite3.Error), None)
+        return partial(settle_future, done, DBAPIError.instance(None, None, error, sqlite3.Error))
     except BaseException as error:
-        return partial(settle_future, done, error, None)
+        return partial(settle_future, done, error)
 
 
 def _is_busy(error: sqlite3.Error | DBAPIError) -> bool:

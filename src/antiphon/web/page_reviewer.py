@@ -114,7 +114,7 @@ class PageReviewer:
         serving, opened, self._serving, self._opened = self._serving, self._opened, None, None
         if serving is not None and opened is not None and serving.get_loop() is asyncio.get_running_loop():
             await end_tasks(serving)
-            settle_future(opened, NoReviewer("the page was closed"), None)
+            settle_future(opened, NoReviewer("the page was closed"))
         if self._notify is not None:
             await self._notify.aclose()
 
@@ -136,4 +136,4 @@ class PageReviewer:
                 opened.set_result(None)
                 await asyncio.get_running_loop().create_future()
         except Exception as error:
-            settle_future(opened, NoReviewer(f"the page cannot be opened: {error}"), None)
+            settle_future(opened, NoReviewer(f"the page cannot be opened: {error}"))

@@ -114,7 +114,7 @@ class DecisionWatch:
             await self._follow()
         except Exception as error:
             for question in self._questions.values():
-                settle_future(question.decided, error, None)
+                settle_future(question.decided, error)
 
     async def _follow(self) -> None:
         wait = SOON

@@ -123,7 +123,7 @@ class Grouped(Generic[C]):
             self._alone.extend(group)
         else:
             for _, done in group:
-                settle_future(done, error, None)
+                settle_future(done, error)
         self._making, self._ended_at = None, self._clock()
         if self._alone or self._waiting:
             self._collect()

@@ -331,10 +331,10 @@ class UnixCluster(ClusterMember):
                 number, *rest = await _read_frame(reader)
                 if number == _DELIVERY:
                     self.take(*rest)
-                elif (waiting := self._waiting.get(number)) is not None and not waiting.done():
-                    waiting.set_result(rest[0])
+                elif (waiting := self._waiting.get(number)) is not None:
+                    settle_future(waiting, result=rest[0])
         except EOFError:
             pass
         finally:
             for waiting in self._waiting.values():
-                settle_future(waiting, ClusterUnavailable("The processes of this server cannot reach each other"), None)
+                settle_future(waiting, ClusterUnavailable("The processes of this server cannot reach each other"))

@@ -442,7 +442,7 @@ class JournalledCall(RoundCall):
         super().attach(connection, request)
         gates, self._gates = self._gates, []
         for gate in gates:
-            settle_future(gate, None, None)
+            settle_future(gate)
 
     # --- rounds -------------------------------------------------------------------------------------------------
 
@@ -473,7 +473,7 @@ class JournalledCall(RoundCall):
         self.state = find_next_state(self.state, CallEvent.DIVERGE)
         self._diverged = error
         for ask in self._pending.values():
-            settle_future(ask.answer, error, None)
+            settle_future(ask.answer, error)
 
     async def _send_when_stored(self, asks: dict[str, InputRequest], storing: Awaitable[str]) -> None:
         try:

@@ -20,6 +20,7 @@ from msgspec import Raw, Struct
 from antiphon.channel import Frame, Oversized
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallDiverged, CallTimeout, ConnectionClosed, InternalError
+from antiphon.machine.asyncio_tasks import settle_future
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
@@ -370,7 +371,8 @@ class TaskCall(HandlerCall):
 
     def _give_up(self) -> None:
         saved, self._saved = self._saved, []
-        _settle_steps(saved, CallAbandoned(self.why or "the call has ended"))
+        for each in saved:
+            settle_future(each, CallAbandoned(self.why or "the call has ended"))
 
     def _may_ask(self) -> bool:
         """Return whether new asks may be shown: not before a replayed handler has come to all that was answered."""
@@ -383,8 +385,7 @@ class TaskCall(HandlerCall):
     def _fail(self, error: CallDiverged | OutOfRoom) -> None:
         self._failure = error
         for pending in self._pending.values():
-            if not pending.answer.done():
-                pending.answer.set_exception(error)
+            settle_future(pending.answer, error)
 
     async def _save_once(self) -> None:
         entries, self._unsaved = self._unsaved, {}
@@ -397,7 +398,8 @@ class TaskCall(HandlerCall):
             raise
         except OutOfRoom as error:
             self._fail(error)
-            _settle_steps(saved, error)
+            for each in saved:
+                settle_future(each, error)
             return
         except Exception as error:
             # Keep what was learnt and try again; if the store fails for too long, another process takes over.
@@ -408,18 +410,8 @@ class TaskCall(HandlerCall):
             return
         for pending in new:
             pending.stored = True
-        _settle_steps(saved)
-
-
-def _settle_steps(saved: Sequence[asyncio.Future[None]], error: BaseException | None = None) -> None:
-    """Let steps go on, or fail, unless they were cancelled meanwhile."""
-    for each in saved:
-        if each.done():
-            continue
-        if error is None:
-            each.set_result(None)
-        else:
-            each.set_exception(error)
+        for each in saved:
+            settle_future(each)
 
 
 class _Nowhere:

@@ -99,7 +99,7 @@ class SseClientChannel(ClosedOnce, Receiving):
         finally:
             response.release()
             self.end(reason)
-            settle_future(named, HttpFailure(0, f"{reason} without naming an endpoint"), None)
+            settle_future(named, HttpFailure(0, f"{reason} without naming an endpoint"))
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """Post a frame, see ``Channel.send``. A request whose POST fails gets an error reply made here.
