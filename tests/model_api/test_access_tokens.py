@@ -120,6 +120,21 @@ async def test_connections_that_come_together_are_looked_for_together(monkeypatc
     assert await peer.is_other(4, 80, 10) is False
 
 
+async def test_a_look_that_fails_is_told_and_the_next_one_is_made(monkeypatch):
+    """Nobody waits for ever, and nobody is let in meanwhile."""
+
+    def other(ports, ours, pid):
+        raise RuntimeError("can't start new thread")
+
+    peer = PeerProcess()
+    monkeypatch.setattr(model_calls, "other_peers", other)
+    async with asyncio.timeout(30):
+        with pytest.raises(RuntimeError, match="new thread"):
+            await peer.is_other(5000, 80, 10)
+        monkeypatch.setattr(model_calls, "other_peers", lambda *_: set())
+        assert not await peer.is_other(5000, 80, 10)
+
+
 PROGRAM = """
 import asyncio, ctypes, sys
 from antiphon.host import Host

@@ -22,6 +22,7 @@ from pathlib import Path
 from secrets import token_urlsafe
 from typing import TypeAlias
 
+from antiphon.machine.asyncio_tasks import settle_future
 from antiphon.model_api.dialects.asked import DialectAnswer, Failure, failure_of
 from antiphon.wire.origin import Origin
 
@@ -256,9 +257,13 @@ class PeerProcess:
     async def _look(self, ours: int, pid: int) -> None:
         while self._waiting:
             waiting, self._waiting = self._waiting, {}
-            others = await asyncio.to_thread(other_peers, list(waiting), ours, pid)
+            others, problem = set[int](), None
+            try:
+                others = await asyncio.to_thread(other_peers, list(waiting), ours, pid)
+            except Exception as error:
+                problem = error
             for port, found in waiting.items():
-                found.set_result(port in others)
+                settle_future(found, problem, port in others)
         self._looking = None
 
 
