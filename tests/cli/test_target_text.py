@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.config_files import find_config_folder, identities_of, names_of, resolve_target
+from antiphon.cli.config_files import find_config_folder, names_of, origin_at, resolve_target
 from antiphon.errors import ConfigError
 from antiphon.host.config import Config
 from antiphon.host.config.settings import ServerEntry
@@ -118,21 +118,19 @@ def test_a_command_line_needs_no_readable_configuration(folder: Path):
 
 def test_a_server_is_known_as_a_call_would_know_it():
     """By its command line, its address, or its file."""
-    assert identities_of("python shop.py --fast")[0] == found_at(["python", "shop.py", "--fast"])
-    assert identities_of("https://Example.com:443/mcp#x")[0] == found_at("https://example.com/mcp")
-    assert identities_of(SHOP)[0] == found_at([sys.executable, SHOP])
+    assert origin_at("python shop.py --fast").identity == found_at(["python", "shop.py", "--fast"])
+    assert origin_at("https://Example.com:443/mcp#x").identity == found_at("https://example.com/mcp")
+    assert origin_at(SHOP).identity == found_at([sys.executable, SHOP])
 
 
-def test_a_named_server_is_looked_up(tmp_path: Path):
-    """In the file that was given."""
-    file = tmp_path / "servers.json"
-    file.write_text('{"mcpServers": {"shop": {"command": "shop", "args": ["-v"]}}}', encoding="utf-8")
-    assert identities_of("shop", file)[0] == found_at(["shop", "-v"])
+def test_a_named_server_is_looked_up(folder: Path):
+    """In the file of its project."""
+    assert origin_at("far").identity == found_at("https://x.y")
 
 
 def test_an_identity_stays():
     """Whole, or as far as it was typed."""
-    assert identities_of("command:12ab")[0] == "command:12ab"
+    assert origin_at("command:12ab").identity == "command:12ab"
 
 
 def test_configured_servers_have_names():

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+from starlette.routing import Route
 
 from antiphon.host import Host, MemoryStore, Provider, Queue, Scripted
 from antiphon.host.config.settings import Config
@@ -16,7 +17,7 @@ from antiphon.host.review.definitions import Servers
 from antiphon.host.review.question import Question
 from antiphon.host.review.shown import collect_shown
 from antiphon.host.store.base import Store
-from antiphon.web.page_server import RunningPage, running_page
+from antiphon.web.page_server import ReviewPage, RunningPage, running_page
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from tests.host.asks import origin, request
@@ -42,6 +43,12 @@ class Here(httpx.AsyncHTTPTransport):
 def visitor(**more: Any) -> httpx.AsyncClient:
     """Make a client that finds the page under its own name."""
     return httpx.AsyncClient(transport=Here(), **more)
+
+
+def routes_of(page: ReviewPage) -> list[tuple[str, set[str]]]:
+    """List the paths of a page, each with its methods."""
+    app: Any = page._guarded._app
+    return [(route.path, route.methods or set[str]()) for route in app.routes if isinstance(route, Route)]
 
 
 class Desk:

@@ -26,7 +26,7 @@ from tests.cli.program import COMMAND, ROOT, SHOP, environment
 from tests.host.asks import origin
 from tests.support.notice_services import notice_services
 from tests.support.ports import free_port
-from tests.web.pages import visitor
+from tests.web.pages import routes_of, visitor
 
 PAGE = "https://review.example.org"
 CONFIGURATION = """
@@ -195,7 +195,7 @@ async def test_a_links_session_sees_and_decides_its_question_alone():
             assert "secret-tool" not in seen.text, part
             assert second.id not in seen.text, part
         made.now += 1
-        for path, _ in made.page.site_routes:
+        for path, _ in routes_of(made.page):
             asked = path.replace("{id}", second.id).replace("{identity}", first.identity)
             if re.search(r"\{|^/link", asked):
                 continue

@@ -20,13 +20,12 @@ from antiphon.web.page_guards import (
     PageAccess,
 )
 from antiphon.web.page_server import ReviewPage
-from tests.web.pages import Desk, desk, visitor
+from tests.web.pages import Desk, desk, routes_of, visitor
 
 
 def changes(page: ReviewPage) -> list[str]:
     """List the addresses that change something, with ids filled in."""
-    routes = page.site_routes
-    found = [path for path, methods in routes if "POST" in methods and path != "/open"]
+    found = [path for path, methods in routes_of(page) if "POST" in methods and path != "/open"]
     return [path.replace("{id}", "x").replace("{action}", "approve") for path in found]
 
 
@@ -34,7 +33,7 @@ def reads(page: ReviewPage) -> list[str]:
     """List the addresses that show something."""
     filled = {"{id}": "x", "{of}": "request", "{number:int}": "0", "{form}": "audit.csv"}
     found: list[str] = []
-    for path, methods in page.site_routes:
+    for path, methods in routes_of(page):
         if "GET" in methods and path not in ("/open", "/alive"):
             whole = path
             for place, value in filled.items():

@@ -16,6 +16,7 @@ from antiphon.host.review.review import Answer, Approve, Deny, digest
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import Person as Reviewer
 from tests.host.asks import approve, origin
+from tests.web.pages import routes_of
 from tests.web.signing import Team, team
 
 FINANCE = Rule(effect="ask", name="pay", to=("group:finance",))
@@ -100,7 +101,7 @@ async def test_every_action_has_a_role():
     async with team() as made:
         cy = await made.browser("cy")
         open_to_viewers = []
-        for path, methods in made.running.page.site_routes:
+        for path, methods in routes_of(made.running.page):
             if "POST" in methods and path not in ("/open", "/sign-out"):
                 where = path.replace("{id}", "x").replace("{action}", "approve").replace("{seq:int}", "1")
                 if (await cy.post(where)).status_code != 403:

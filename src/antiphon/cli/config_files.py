@@ -322,16 +322,11 @@ def target_of(found: FoundEntry, name: str) -> Mapping[str, object]:
     return target
 
 
-def identities_of(target: str, servers: Path | None = None) -> tuple[str, ...]:
-    """Return the identity of a server that is named as for ``antiphon call``, and the coarser ones."""
-    return origin_at(target, servers).identities
-
-
-def origin_at(target: str, servers: Path | None = None) -> Origin:
-    """Return what a host knows about a server before it is connected."""
+def origin_at(target: str) -> Origin:
+    """Return what a host knows about a server, named as for ``antiphon call``, before it is connected."""
     if re.fullmatch(r"(?:url|command|memory|coarse):[\w.]*", target):
         return Origin(id="named", identity=target, target=target)
-    found = describe_location(locate_target(resolve_target(target, servers)))
+    found = describe_location(locate_target(resolve_target(target)))
     return Origin(
         id="named", identity=identify_target(found), coarser=list_coarser(found), target=describe_target(found)
     )

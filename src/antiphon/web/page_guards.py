@@ -375,8 +375,7 @@ class PageAccess:
         self.link_cookie = f"__Host-{LINK_COOKIE}" if self.has_safe_links else LINK_COOKIE
         self._linked: dict[str, tuple[BrowserSession, float]] = {}
         self.is_encrypted = settings is not None and settings.url.startswith("https:")
-        # With this prefix browsers take it only from this very host, encrypted, and send it nowhere else.
-        self.cookie = f"__Host-{COOKIE}" if self.is_encrypted else COOKIE
+        self.cookie = self.name_cookie(COOKIE)
         self._people: dict[str, tuple[SignedInPerson, float]] = {}
         self._store = store
         self._page = page
@@ -387,6 +386,10 @@ class PageAccess:
         self._sessions: dict[str, tuple[int, float]] = {}
         """The number of each session and when it ends, by the digest of the secret that only its browser has."""
         self._count = 0
+
+    def name_cookie(self, name: str) -> str:
+        """Return a name by which browsers take a cookie only from this very host, if the page is encrypted."""
+        return f"__Host-{name}" if self.is_encrypted else name
 
     async def load(self) -> None:
         """Load the sessions from before a restart."""

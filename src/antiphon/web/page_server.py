@@ -150,8 +150,6 @@ class ReviewPage:
         if settings is not None:
             named, plain = urlsplit(settings.url).netloc, ()
             routes += sign_in_routes.make_routes(self.site, settings)
-        self.site_routes = [(route.path, route.methods or set[str]()) for route in routes if isinstance(route, Route)]
-        """Each path with its methods."""
         # Lengths tell nobody anything: the page is served on this machine, or in plain.
         app = Starlette(
             routes=routes,

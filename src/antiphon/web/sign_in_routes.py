@@ -83,7 +83,12 @@ async def _begin_sign_in(site: Site, sign_in: ProviderSignIn, request: Request) 
     response = RedirectResponse(address, 303)
     # Lax, because the provider's redirect comes from another site. It lets nobody in by itself.
     response.set_cookie(
-        _name_begun(site), cookie, round(BEGUN_FOR), httponly=True, samesite="lax", secure=site.access.is_encrypted
+        site.access.name_cookie(_BEGUN),
+        cookie,
+        round(BEGUN_FOR),
+        httponly=True,
+        samesite="lax",
+        secure=site.access.is_encrypted,
     )
     return response
 
@@ -91,13 +96,13 @@ async def _begin_sign_in(site: Site, sign_in: ProviderSignIn, request: Request) 
 async def _finish_sign_in(site: Site, sign_in: ProviderSignIn, request: Request) -> Response:
     """Let in a browser that comes back from the provider."""
     try:
-        signed_in = await sign_in.finish(request.url.query, request.cookies.get(_name_begun(site), ""))
+        signed_in = await sign_in.finish(request.url.query, request.cookies.get(site.access.name_cookie(_BEGUN), ""))
     except Unauthorized as error:
         # Another tab may have been faster.
         return RedirectResponse("/", 303) if session_of(request) else _show_text(site, request, str(error), 403)
     # By a page of ours in between: a cookie that is Strict is not sent with the redirect of another site.
     response = _let_in(site, request, signed_in, HTMLResponse(leading_to(signed_in.then)))
-    response.delete_cookie(_name_begun(site), secure=site.access.is_encrypted)
+    response.delete_cookie(site.access.name_cookie(_BEGUN), secure=site.access.is_encrypted)
     return response
 
 
@@ -132,10 +137,6 @@ def _show_text(site: Site, request: Request, text: str, status: int) -> Response
         f'<!doctype html><meta charset="utf-8"><title>Antiphon</title><p>{escape(text)}<p><a href="/">{again}</a>\n',
         status,
     )
-
-
-def _name_begun(site: Site) -> str:
-    return f"__Host-{_BEGUN}" if site.access.is_encrypted else _BEGUN
 
 
 def leading_to(address: str) -> str:

@@ -162,12 +162,12 @@ class Site:
 
     def texts(self, request: Request) -> Texts:
         """Return the texts in the visitor's language."""
-        chosen = request.cookies.get(self._name_cookie("language"))
+        chosen = request.cookies.get(self.access.name_cookie("antiphon-language"))
         return load_texts(choose_language(chosen, request.headers.get("accept-language", "")))
 
     def theme(self, request: Request) -> str:
         """Return the theme that was chosen."""
-        chosen = request.cookies.get(self._name_cookie("theme"), "")
+        chosen = request.cookies.get(self.access.name_cookie("antiphon-theme"), "")
         return chosen if chosen in THEMES else "auto"
 
     def named(self, request: Request) -> str:
@@ -175,11 +175,12 @@ class Site:
 
         Where cookies are not safe none counts, because the name is recorded.
         """
-        return "" if is_plain(request) else unquote(request.cookies.get(self._name_cookie("name"), ""))[:_NAME]
+        kept = request.cookies.get(self.access.name_cookie("antiphon-name"), "")
+        return "" if is_plain(request) else unquote(kept)[:_NAME]
 
     def find_chosen_keys(self, request: Request) -> tuple[bool, dict[str, str]]:
         """Return whether keys of a single character work, and those that a person chose, by action."""
-        kept = dict(parse_qsl(unquote(request.cookies.get(self._name_cookie("keys"), ""))))
+        kept = dict(parse_qsl(unquote(request.cookies.get(self.access.name_cookie("antiphon-keys"), ""))))
         return kept.pop("letters", "on") == "on", {name: key for name, key in kept.items() if len(key) == 1}
 
     def by(self, request: Request) -> Decider:
@@ -275,17 +276,14 @@ class Site:
     def keep(self, response: Response, request: Request, name: str, value: str, *, most: int = _NAME) -> None:
         """Store a setting in the browser, of at most so many characters."""
         response.set_cookie(
-            self._name_cookie(name),
+            # As for the session: a page of a neighbouring host could otherwise give a key another action.
+            self.access.name_cookie(f"antiphon-{name}"),
             quote(value[:most]),
             max_age=365 * 24 * 3600,
             httponly=True,
             samesite="strict",
             secure=self.access.is_encrypted or request.url.scheme == "https",
         )
-
-    def _name_cookie(self, name: str) -> str:
-        # As for the session: a page of a neighbouring host could otherwise give a key another action.
-        return f"{'__Host-' if self.access.is_encrypted else ''}antiphon-{name}"
 
     def _words(self, request: Request) -> dict[str, object]:
         words, (letters, chosen) = self.texts(request), self.find_chosen_keys(request)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from antiphon.cli.arguments import Asked, find_by_prefix, read_ask, read_input
-from antiphon.cli.config_files import identities_of, names_of, origin_at
+from antiphon.cli.config_files import names_of, origin_at
 from antiphon.cli.host_options import read_configuration
 from antiphon.cli.options import CommandGroup, ConfigFile, Json, complete_server, user_name
 from antiphon.cli.output.formats import FAILED, Failed, format_time, print_json, print_list, print_text
@@ -201,7 +201,7 @@ def show_(*, server: Server = None, as_json: Json = False, config: ConfigFile = 
     """Show the rules and what holds for each server; the usual command."""
     settings = read_configuration(config, os.environ)
     if server is not None:
-        identities = identities_of(server)
+        identities = origin_at(server).identities
         policy = find_effective_policy(settings, *identities)
         _print_policy(settings, policy, {identities[0]: settings.for_server(*identities)}, as_json=as_json)
         return
@@ -263,14 +263,14 @@ def compare(cases: Path, *, as_json: Json = False, config: ConfigFile = None) ->
         judged = judge_case(case)
         policy = find_effective_policy(settings, *judged.origin.identities)
         found = decide(policy, judged.asked, judged.origin, headless=judged.headless, situation=judged.situation)
-        differs = case.expect is not None and case.expect != found.effect
+        differs = case.expect != found.effect
         failed += differs
         name = case.name or f"case {at}, {case.tool}"
         if as_json:
             print_json({"case": name, "expect": case.expect, "effect": found.effect, "rule": found.rule})
             continue
         why = f": {found.condition}" if found.condition else ""
-        print_text(f"{name}: {'expected ' + str(case.expect) + ', but ' if differs else ''}{found.effect}{why}")
+        print_text(f"{name}: {f'expected {case.expect}, but ' if differs else ''}{found.effect}{why}")
     if not as_json:
         print_text(f"{len(read) - failed} of {len(read)} as expected")
     return FAILED if failed else 0

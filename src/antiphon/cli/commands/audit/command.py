@@ -20,7 +20,7 @@ import msgspec
 
 from antiphon.cli.arguments import read_input
 from antiphon.cli.commands.audit import list as audit_list
-from antiphon.cli.config_files import identities_of, names_of
+from antiphon.cli.config_files import names_of, origin_at
 from antiphon.cli.options import CommandGroup, Json, complete_server
 from antiphon.cli.output import formats
 from antiphon.cli.store import StoreOptions, open_chosen_store
@@ -175,7 +175,7 @@ async def list_(
     """
     search = RecordSearch(
         since=formats.parse_past_time(since, time.time()),
-        identities=() if server is None else identities_of(server),
+        identities=() if server is None else origin_at(server).identities,
         step=step,
         outcome=outcome,
         call=call,
