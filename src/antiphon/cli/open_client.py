@@ -1,6 +1,6 @@
 """An open client from the options of a command.
 
-Owns what all commands that talk to a server have in common. ``error_messages`` converts errors to messages.
+Owns what all commands that talk to a server have in common. ``output.formats`` converts errors to messages.
 """
 
 from __future__ import annotations

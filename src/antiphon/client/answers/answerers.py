@@ -254,7 +254,7 @@ class Answers:
             task.add_done_callback(self._report_ask)
 
     def put_aside(self, pending: PendingRound[Any], given: Mapping[str, PutAside]) -> None:
-        """Keep the answers to a round by hand until it is resumed, when ``taken_up`` finds out which were sent."""
+        """Keep the answers to a round by hand until it is resumed, when ``take_up_asks`` finds out which were sent."""
         self._aside[pending.call, pending.number] = given
         if len(self._aside) > _ASIDE:
             self._aside.popitem(last=False)

@@ -82,7 +82,7 @@ class DecisionForm:
         """Return a number above 0 and up to ``most``; ``None`` if nothing was entered.
 
         Raises:
-            Refused: it is no such number.
+            InvalidInput: it is no such number.
         """
         typed = self(name).strip()
         if not typed:

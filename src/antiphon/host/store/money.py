@@ -48,7 +48,7 @@ def take_reservation(connection: sa.Connection, hold: Hold, *, host: str, now: f
     """Reserve from all accounts, or from none.
 
     Raises:
-        Refused: an account has not enough left, or the server is blocked (``"block"``).
+        RefusedChange: an account has not enough left, or the server is blocked (``"block"``).
     """
     for account in hold.accounts:
         # A new account has no row whose condition could fail.
@@ -80,7 +80,8 @@ def mark_sent(connection: sa.Connection, id: str) -> None:
     """Record that the provider is now called for a reservation.
 
     Raises:
-        Refused: it does not exist any more (``"hold"``): another process took this one for dead, and released it.
+        RefusedChange: it does not exist any more (``"hold"``): another process took this one for dead, and released
+            it.
     """
     if _SEND.count(connection, {"hold": id}) != 1:
         raise RefusedChange("hold")

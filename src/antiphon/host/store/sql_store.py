@@ -200,7 +200,7 @@ LISTING = 60.0
 def _run_by(
     work: Callable[Concatenate[Connection, P], T], patience: float | None = None, *, write: bool = False
 ) -> Callable[Concatenate[SqlStore, P], CoroutineType[Any, Any, T]]:
-    """Make a method that reads, or with ``write`` changes, with one function; ``patience`` as for ``run_read``."""
+    """Make a method that reads, or with ``write`` changes, with one function; ``patience`` as for ``run_work``."""
 
     async def run_with(self: SqlStore, *args: P.args, **options: P.kwargs) -> T:
         return await self.run_work(lambda connection: work(connection, *args, **options), patience, write=write)

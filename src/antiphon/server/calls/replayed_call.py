@@ -508,7 +508,7 @@ class JournalledCall(RoundCall):
         raise CallAbandoned("the call goes on as a task")
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """See ``Call.progress``; raises in a call that another process may have continued."""
+        """See ``HandlerCall.progress``; raises in a call that another process may have continued."""
         if self._why_cancelled is not None:
             raise CallAbandoned(self._why_cancelled)
         await super().progress(progress, total, message)

@@ -127,7 +127,7 @@ class Child:
         GUARDIAN.forget(self.process.pid)
 
     def _watch(self) -> None:
-        """Have ``_exited`` called when the child ends: by a pidfd if the system has them, else by a thread."""
+        """Have ``_note_exit`` called when the child ends: by a pidfd if the system has them, else by a thread."""
         if hasattr(os, "pidfd_open"):
             with contextlib.suppress(OSError):
                 self._pidfd = os.pidfd_open(self.process.pid)
