@@ -11,8 +11,9 @@ import pytest
 
 from antiphon import Client, Server
 from antiphon.client import notifications
+from antiphon.client.client_middleware import ClientNext, ClientRequest
 from antiphon.client.notifications import MAX_ENTRIES, Cache, Change, ClientNotices
-from antiphon.errors import CallTimeout, InvalidRequest, LocalProtocolError, MethodNotFound
+from antiphon.errors import CallTimeout, InvalidRequest, LocalProtocolError, MethodNotFound, Rejected
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.tools import ListToolsResult
 from tests.support.raw_server import RawServer
@@ -217,6 +218,25 @@ async def test_the_last_listener_unsubscribes(revision: str) -> None:
         await client.ping()
         assert server._service.subscriptions.count[1] == 0
         assert all(not uris for uris in server._service.subscriptions._peers.values())
+
+
+async def test_a_listener_that_is_refused_leaves_no_half_of_its_subscriptions() -> None:
+    """What it had subscribed to before is taken back, but for what others listen to."""
+
+    async def refuse(request: ClientRequest, call_next: ClientNext) -> Any:
+        if request.method == "resources/subscribe" and request.params.uri == "shop://refused":
+            raise Rejected("no")
+        return await call_next(request)
+
+    server, both = shop(), ["shop://hat", "shop://refused"]
+    async with Client(server, revision="2025-11-25", middleware=[refuse]) as client:
+        with pytest.raises(Rejected, match="no"):
+            await client.listen(uris=both).__aenter__()
+        assert all(not uris for uris in server._service.subscriptions._peers.values())
+        async with client.listen(uris=["shop://hat"]):
+            with pytest.raises(Rejected, match="no"):
+                await client.listen(uris=both).__aenter__()
+            assert any(uris for uris in server._service.subscriptions._peers.values())
 
 
 @pytest.mark.parametrize("revision", ERAS)

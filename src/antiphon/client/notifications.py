@@ -20,7 +20,7 @@ from msgspec import Struct
 from antiphon.client.answers.answerers import Extension
 from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
 from antiphon.client.requests.request_calls import Calls
-from antiphon.errors import CallTimeout, LocalProtocolError
+from antiphon.errors import AntiphonError, CallTimeout, LocalProtocolError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.events import Notified
 from antiphon.wire import subscriptions
@@ -198,8 +198,7 @@ class Listening:
         self._notices.add(self)
         try:
             if not self._calls.is_modern:
-                for uri in self.uris:
-                    await self._plain("resources/subscribe", SubscribeRequestParams(uri=uri))
+                await self._subscribe()
             else:
                 params = subscriptions.SubscriptionsListenRequestParams(notifications=self._wanted)
                 sent = ClientRequest("subscriptions/listen", params)
@@ -220,10 +219,7 @@ class Listening:
         if self._stream is not None:
             await end_tasks(self._stream)
         elif not self._calls.peer.is_over:
-            # Before 2026-07-28 the whole connection is subscribed to a resource, however many listeners
-            # it has here.
-            for uri in set(self.uris) - self._notices.uris:
-                await self._plain("resources/unsubscribe", UnsubscribeRequestParams(uri=uri))
+            await self._unsubscribe(self.uris)
 
     def __aiter__(self) -> Self:
         return self
@@ -274,6 +270,21 @@ class Listening:
         self.end()
 
     # --- both eras ----------------------------------------------------------------------------------------------
+
+    async def _subscribe(self) -> None:
+        for at, uri in enumerate(self.uris):
+            try:
+                await self._plain("resources/subscribe", SubscribeRequestParams(uri=uri))
+            except AntiphonError:
+                self._notices.remove(self)
+                with contextlib.suppress(AntiphonError):
+                    await self._unsubscribe(self.uris[:at])
+                raise
+
+    async def _unsubscribe(self, uris: Sequence[str]) -> None:
+        # Before 2026-07-28 the whole connection is subscribed to a resource, however many listeners it has here.
+        for uri in set(uris) - self._notices.uris:
+            await self._plain("resources/unsubscribe", UnsubscribeRequestParams(uri=uri))
 
     async def _plain(self, method: str, params: SubscribeRequestParams | UnsubscribeRequestParams) -> None:
         await self._middleware.run(
