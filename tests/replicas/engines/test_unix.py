@@ -16,6 +16,7 @@ from antiphon.replicas.engines import unix
 from antiphon.replicas.engines.base import MAX_MESSAGE
 from antiphon.replicas.engines.unix import Hub, UnixCluster
 from tests.replicas.engines.contract import Contract, Together, joining
+from tests.support.network import until
 
 
 @pytest.fixture
@@ -86,6 +87,27 @@ async def test_nothing_works_without_the_hub(hub: Hub, together: Together) -> No
     await hub.close()
     with pytest.raises(ClusterUnavailable, match="cannot reach each other"):
         await one.get("key")
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_a_process_that_cannot_join_leaves_nothing_open(
+    monkeypatch: pytest.MonkeyPatch, *, is_cancelled: bool
+) -> None:
+    """Neither if nobody answers, nor if whoever waits for that gives up."""
+    monkeypatch.setattr(unix, "PATIENCE", 30 if is_cancelled else 0.05)
+    before = asyncio.all_tasks()
+    ours, theirs = socket.socketpair()
+    with ours:
+        replica = UnixCluster(theirs)
+        opening = asyncio.create_task(replica.open())
+        await until(lambda: replica._reading is not None)
+        if is_cancelled:
+            monkeypatch.setattr(unix, "PATIENCE", 0.05)
+            opening.cancel()
+        with pytest.raises(asyncio.CancelledError if is_cancelled else ClusterUnavailable):
+            await opening
+        assert asyncio.all_tasks() == before
+        assert replica._writer is not None and replica._writer.is_closing()
 
 
 async def test_a_process_that_reads_nothing_is_given_up(

@@ -167,7 +167,11 @@ class ClusterMember(Cluster, ABC):
         async with self._gate:
             if self._users == 0:
                 self._signed = asyncio.get_running_loop().time()
-                await self._join()
+                try:
+                    await self._join()
+                except BaseException:
+                    await self._leave()
+                    raise
                 self._heart = asyncio.get_running_loop().create_task(self._beat())
             self._users += 1
 
@@ -244,7 +248,7 @@ class ClusterMember(Cluster, ABC):
 
     @abstractmethod
     async def _join(self) -> None:
-        """Begin to receive messages, and give the first sign of life."""
+        """Begin to receive messages, and give the first sign of life; after an error, ``_leave`` is called."""
 
     @abstractmethod
     async def _leave(self) -> None:

@@ -103,16 +103,12 @@ class PostgresCluster(base.ClusterMember):
                 )
         except self._errors as error:
             raise self._failed(error) from None
-        try:
-            await self._do("execute", _REVISIONS)
-            await self._do("execute", _RAISE_REVISION, base.REVISION, base.OLDEST)
-            found = await self._do("fetchrow", "SELECT revision, oldest FROM ~revision")
-            base.check_revision(found["revision"], found["oldest"])
-            await self._do("execute", _TABLES)
-            await self._renew()
-        except (ClusterUnavailable, ConfigError):
-            await self._leave()
-            raise
+        await self._do("execute", _REVISIONS)
+        await self._do("execute", _RAISE_REVISION, base.REVISION, base.OLDEST)
+        found = await self._do("fetchrow", "SELECT revision, oldest FROM ~revision")
+        base.check_revision(found["revision"], found["oldest"])
+        await self._do("execute", _TABLES)
+        await self._renew()
         self._is_open = True
         self._reading = asyncio.get_running_loop().create_task(self._read_on())
 

@@ -95,11 +95,7 @@ class RedisCluster(base.ClusterMember):
         revision, oldest = await self._done(
             self._redis.eval(_RAISE_REVISION, 1, self._key("revision"), base.REVISION, base.OLDEST)
         )
-        try:
-            base.check_revision(int(revision), int(oldest))
-        except ConfigError:
-            await self._leave()
-            raise
+        base.check_revision(int(revision), int(oldest))
         last = await self._done(self._redis.xrevrange(self._key("all"), count=1))
         self._seen = {self._key("to", self.replica): "0", self._key("all"): last[0][0] if last else "0"}
         await self._renew()
