@@ -12,7 +12,6 @@ import socket
 import ssl as tls
 from collections.abc import Collection
 from typing import Any
-from urllib.request import getproxies, proxy_bypass
 
 from aiohttp import ClientResponse, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -21,7 +20,7 @@ from yarl import URL
 
 from antiphon.errors import Unauthorized
 from antiphon.machine.ip_addresses import is_public
-from antiphon.machine.loopback import is_loopback
+from antiphon.machine.loopback import find_environment_proxy, is_loopback
 
 
 class NotPublic(OSError):
@@ -77,9 +76,9 @@ async def draw_boundary(host: str, *, is_public_server: bool = False) -> Boundar
 
 
 def find_proxy(url: URL) -> str | None:
-    """Return the proxy for an address that the environment or the system names."""
-    named = getproxies().get(url.scheme)
-    return None if named is None or not named.startswith("http://") or proxy_bypass(url.host or "") else named
+    """Return the proxy for an address that the environment or the system names, if it is one at ``http://``."""
+    named = find_environment_proxy(url.scheme, url.host or "")
+    return None if named is None or not named.startswith("http://") else named
 
 
 async def read_bounded(response: ClientResponse, most: int) -> bytes | None:

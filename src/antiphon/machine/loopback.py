@@ -1,4 +1,4 @@
-"""Which hosts are this machine, by their names alone."""
+"""Which hosts are this machine, by their names alone, and which others a proxy of the environment reaches."""
 
 from __future__ import annotations
 
@@ -21,3 +21,15 @@ def is_loopback(host: str, *, subdomains: bool = True) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def find_environment_proxy(scheme: str, host: str) -> str | None:
+    """Return the proxy for a host as the environment or the system names it (``HTTPS_PROXY``, else ``ALL_PROXY``)."""
+    from urllib.request import getproxies, proxy_bypass
+
+    proxies = getproxies()
+    named = proxies.get(scheme) or proxies.get("all")
+    # No proxy reaches this machine by the names it has for itself.
+    if not named or is_loopback(host) or proxy_bypass(host):
+        return None
+    return named if "://" in named else f"http://{named}"

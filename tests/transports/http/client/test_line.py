@@ -100,9 +100,18 @@ def test_the_proxy_of_the_scheme_is_taken(monkeypatch):
     assert find_surroundings(TARGET, "http://mine:1")[1] == "http://mine:1"
 
 
-def test_hosts_may_be_excepted(monkeypatch):
+def test_the_proxy_of_all_schemes_is_taken_where_the_scheme_has_none(monkeypatch):
+    """Most programs read ``ALL_PROXY``, and take an address without a scheme for one of HTTP."""
+    monkeypatch.setenv("all_proxy", "proxy:3128")
+    assert URL(find_surroundings(TARGET, None)[1] or "") == URL("http://proxy:3128")
+    monkeypatch.setenv("http_proxy", "other:1")
+    assert URL(find_surroundings(TARGET, None)[1] or "") == URL("http://other:1")
+
+
+@pytest.mark.parametrize("variable", ["http_proxy", "all_proxy"])
+def test_hosts_may_be_excepted(monkeypatch, variable):
     """``NO_PROXY`` names them."""
-    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    monkeypatch.setenv(variable, "http://proxy:3128")
     monkeypatch.setenv("no_proxy", "example.com")
     assert find_surroundings(TARGET, None)[1] is None
 
@@ -116,9 +125,10 @@ def test_this_machine_is_reached_without_the_proxy_of_the_environment(monkeypatc
     assert find_surroundings(target, "http://mine:1")[1] == "http://mine:1"
 
 
-def test_a_proxy_behind_tls_is_left_to_others(monkeypatch, caplog):
+@pytest.mark.parametrize("scheme", ["https", "socks5", "socks5h"])
+def test_a_proxy_that_is_not_of_http_is_left_to_others(monkeypatch, caplog, scheme):
     """And it is said."""
-    monkeypatch.setenv("http_proxy", "https://proxy:3128")
+    monkeypatch.setenv("http_proxy", f"{scheme}://proxy:3128")
     assert find_surroundings(TARGET, None)[1] is None
     assert "is not used" in caplog.text
 

@@ -21,7 +21,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
-from urllib.request import getproxies, proxy_bypass
 
 from aiohttp import ClientError, ClientResponse
 from multidict import istr
@@ -30,7 +29,7 @@ from yarl import URL
 from antiphon.channel import Related
 from antiphon.errors import AntiphonError, ConfigError, InvalidParams, RemoteProtocolError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
-from antiphon.machine.loopback import is_loopback
+from antiphon.machine.loopback import find_environment_proxy
 from antiphon.protocol.http.param_headers import encode_value
 from antiphon.protocol.http.sse import Event, EventParser
 from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, suggest_remedy
@@ -189,16 +188,15 @@ def find_surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]:
 
 
 def _proxy_to(target: URL) -> URL | None:
-    named, host = getproxies().get(target.scheme), target.host or ""
-    # No proxy reaches this machine by the names it has for itself.
-    if named is None or is_loopback(host) or proxy_bypass(host):
+    named = find_environment_proxy(target.scheme, target.host or "")
+    if named is None:
         return None
     try:
         found = URL(named)
     except ValueError:
         raise ConfigError(f"the environment names a proxy for {target.scheme} that has no address") from None
-    if found.scheme == "https":
-        # Such a variable is often meant for other programs, and not every event loop supports TLS within TLS.
+    if found.scheme != "http":
+        # Often meant for other programs. Not every event loop supports TLS within TLS, and SOCKS needs a library more.
         log.warning("the proxy of the environment is not used: only those at http:// are")
         return None
     return found
