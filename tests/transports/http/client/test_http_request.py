@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import errno
 import ipaddress
+import itertools
 import resource
 import ssl
 from typing import Any
@@ -127,18 +128,45 @@ async def test_credentials_in_the_address_become_basic_authentication():
         assert (await reply_from(url, headers={"authorization": "Bearer t"}))["result"]["was"] == "Bearer t"
 
 
-async def test_cookies_are_not_kept():
-    """A server has its session header; nothing else accumulates."""
+async def cookies_of(url, requests, **options):
+    """Return the header by which a server gets its cookies back, in each of some requests over one channel."""
+    channel = await HttpClientChannel.open(Dial(url=url, **options))
+    got = []
+    for _ in range(requests):
+        channel.send(ask(1))
+        got.append((await receive(channel))[0]["result"]["cookie"])
+    await channel.close()
+    return got
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_cookie_is_sent_back_as_it_was_written(host):
+    """A load balancer finds by it the replica that has the session; another channel knows nothing of it."""
+    cookie = "AWSALB=a+b/c=="
 
     async def answers(request, seen):
-        return result(1, {"cookie": seen.headers.get("Cookie")}, **{"Set-Cookie": "a=b"})
+        return result(1, {"cookie": seen.headers.get("Cookie")}, **{"Set-Cookie": f"{cookie}; Path=/; HttpOnly"})
 
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(Dial(url=site.url.replace("127.0.0.1", "localhost")))
+        url = site.url.replace("127.0.0.1", host)
         for _ in range(2):
-            channel.send(ask(1))
-            assert (await receive(channel))[0]["result"]["cookie"] is None
-        await channel.close()
+            assert await cookies_of(url, 2) == [None, cookie]
+        assert sorted((await cookies_of(url, 2, headers={"Cookie": "own=1"}))[1].split("; ")) == [cookie, "own=1"]
+
+
+async def test_cookies_do_not_accumulate():
+    """However many a server sets, a request stays within the bound that most servers have for a header."""
+    count = itertools.count()
+
+    async def answers(request, seen):
+        reply = result(1, {"cookie": seen.headers.get("Cookie")})
+        for _ in range(50):
+            reply.headers.add("Set-Cookie", f"c{next(count)}={'x' * 100}; Domain=127.0.0.1; Path=/")
+        return reply
+
+    async with serving(answers) as site:
+        *_, last = await cookies_of(site.url, 10)
+    assert 4096 < len(last) <= 8192
 
 
 async def test_a_proxy_gets_the_request():

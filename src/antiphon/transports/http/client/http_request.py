@@ -111,7 +111,8 @@ def new_session(
 
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=ssl, limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=open_socket),
-        cookie_jar=aiohttp.DummyCookieJar(),
+        # A balancer finds the replica that has the session by its cookie; as it was written, and at IP addresses, too.
+        cookie_jar=aiohttp.CookieJar(unsafe=True, quote_cookie=False),
         proxy=proxy,
         trust_env=trust_env,
         max_headers=_MAX_HEADERS,
