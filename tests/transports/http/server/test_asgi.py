@@ -16,6 +16,14 @@ def test_whitespace_around_a_value_is_no_part_of_it():
     assert http.headers == {b"mcp-session-id": b"s1", b"x": b"a b"}
 
 
+def test_several_lines_of_accept_are_one_list():
+    """RFC 9110, section 5.3. Clients in Java send one for each type."""
+    lines = [(b"accept", b"application/json"), (b"x", b"a"), (b"accept", b"text/event-stream"), (b"x", b"b")]
+    http = Http({**scope_of("POST", {}), "headers": lines}, None, None)
+    assert http.headers == {b"accept": b"application/json, text/event-stream", b"x": b"b"}
+    assert len(http.pairs) == len(lines)
+
+
 def test_headers_are_found_in_any_case():
     """As HTTP has it."""
     headers = RequestHeaders({b"x-request-id": b"caf\xe9"})

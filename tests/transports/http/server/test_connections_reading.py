@@ -113,6 +113,20 @@ async def test_requests_in_one_piece_are_parsed():
     assert again == [again[0]] * 4
 
 
+@pytest.mark.parametrize("pieces", [1, 2, 7])
+async def test_a_request_that_offers_http_2_keeps_its_body(pieces):
+    """Clients in Java and Kotlin offer it with each first request; a server that has only HTTP/1.1 ignores it."""
+    offer = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAEAAEAAAAIAAAAB")
+    body = b"a\r\nupgrade: h2c\r\nb"
+    head, gap, rest = post(body, *offer).partition(b"\r\n\r\n")
+    size = -(-len(rest) // pieces)
+    (seen,) = await seen_of(*[(head + gap, b"")[at > 0] + rest[at : at + size] for at in range(0, len(rest), size)])
+    assert seen[1] == body
+    chunked = head.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked") + gap
+    first, second = await seen_of(chunked, b"3\r\nabc\r\n", b"0\r\n\r\n", FIRST)
+    assert (first[1], second[1]) == (b"abc", b"first")
+
+
 async def test_what_is_no_request_is_refused():
     """By the parser."""
     connection, transport = connect(None)

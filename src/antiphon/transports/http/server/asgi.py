@@ -46,14 +46,17 @@ class Http:
         """Prefix of the path below which this application is mounted."""
         self.query: bytes = scope.get("query_string", b"")
         self.headers: dict[bytes, bytes] = {}
-        """The headers by name, in lower case; of one that comes twice, the last."""
+        """The headers by name, in lower case; of one that comes twice, the last. The types of several ``Accept`` are
+        one list."""
         self.earlier: list[HeaderPair] = []
         """The others of headers that come twice."""
         for name, value in scope["headers"]:
+            # RFC 9110, section 5.5: whitespace behind a value is no part of it. uvicorn leaves it there.
+            read = value.rstrip(b" \t")
             if name in self.headers:
                 self.earlier.append((name, self.headers[name]))
-            # RFC 9110, section 5.5: whitespace behind a value is no part of it. uvicorn leaves it there.
-            self.headers[name] = value.rstrip(b" \t")
+                read = b"%b, %b" % (self.headers[name], read) if name == b"accept" else read
+            self.headers[name] = read
         self.extra: tuple[HeaderPair, ...] = ()
         """Headers of the response, besides those that it is sent with."""
         self.principal: str | None = None

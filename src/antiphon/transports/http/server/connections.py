@@ -7,6 +7,7 @@ imports uvicorn, so it is imported only by programs that serve.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,6 +27,10 @@ MAX_MOVED = 64 * 1024
 
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"expect"})
 """Headers that say how a body arrives; one that was read is sent on whole."""
+
+_rename_upgrade = re.compile(rb"(?i)\nupgrade(?=:[ \t]*+h2c\b)").sub
+"""Renames the header by which clients in Java and Kotlin ask for HTTP/2. A server may ignore it (RFC 9110, section
+7.8), but the parser takes the body for the other protocol, and loses it."""
 
 Give = Callable[["socket.socket", bytes, str], bool]
 """Gives a connection to the process of this name, with a request that was read from it; or returns ``False``."""
@@ -95,6 +100,9 @@ class BoundedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle what the client has sent."""
+        if self.reads_head and data.find(b"h2c") >= 0:
+            head, end, rest = data.partition(b"\r\n\r\n")
+            data = _rename_upgrade(b"\nIgnored", head) + end + rest
         HttpToolsProtocol.data_received(self, data)
         self._head = self._head + len(data) if self.reads_head else 0
         if self._head > self.limits.max_head:
