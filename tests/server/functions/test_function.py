@@ -195,7 +195,7 @@ async def test_an_exception_comes_back():
         await in_thread(lambda: 1 / 0)
 
 
-@pytest.mark.parametrize("kind", [SystemExit, StopIteration, KeyboardInterrupt])
+@pytest.mark.parametrize("kind", [SystemExit, StopIteration, KeyboardInterrupt, GeneratorExit])
 async def test_what_would_end_the_loop_becomes_an_error(kind):
     """A library that calls ``sys.exit`` ends its call, not the server."""
 

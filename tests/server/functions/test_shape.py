@@ -260,6 +260,9 @@ def test_the_place_of_an_impossible_type_is_named():
         ([collections.deque([1]), {"a": 1}.keys(), range(2)], '[[1],["a"],[0,1]]'),
         (ipaddress.ip_address("::1"), '"::1"'),
         ([row()], '[{"name":"hat","price":3}]'),
+        ({"u": pydantic.AnyUrl("http://a/"), "h": pydantic.HttpUrl("http://b/")}, '{"u":"http://a/","h":"http://b/"}'),
+        ([pydantic.SecretStr("s"), pydantic.SecretBytes(b"s")], '["**********","**********"]'),
+        ([pydantic.ByteSize(5), pydantic.PostgresDsn("postgres://h/d")], '[5,"postgres://h/d"]'),
     ],
 )
 def test_any_value_with_a_json_form_can_be_written(value, text):

@@ -171,9 +171,9 @@ class Workers:
 def _perform_job(job: _Job) -> tuple[Any, BaseException | None]:
     try:
         return job.context.run(job.call), None
-    except (SystemExit, KeyboardInterrupt, StopIteration) as error:
+    except (SystemExit, KeyboardInterrupt, StopIteration, GeneratorExit) as error:
         # The first ends the thread silently, the second, which no signal raises in a thread, the server, and the last
-        # the coroutine that waits.
+        # two the coroutine that waits.
         return None, RuntimeError(f"{type(error).__name__} in a thread: {error}")
     except BaseException as error:
         return None, error

@@ -99,8 +99,9 @@ def _encode_with(serializer: Any, value: Any, *, by_alias: bool) -> bytes:
 def _serializer_of(kind: Any) -> Any:
     from antiphon.server.functions.pydantic_schema import compile_schema, with_base64
 
-    own = kind.__pydantic_core_schema__
-    schema = with_base64(own)
+    # Types of pydantic's own, such as AnyUrl, have a serializer alone.
+    own = getattr(kind, "__pydantic_core_schema__", None)
+    schema = own and with_base64(own)
     return kind.__pydantic_serializer__ if schema is own else compile_schema(schema)[1]
 
 
