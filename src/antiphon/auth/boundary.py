@@ -20,7 +20,7 @@ from yarl import URL
 
 from antiphon.errors import Unauthorized
 from antiphon.machine.ip_addresses import is_public
-from antiphon.machine.loopback import find_environment_proxy, is_loopback
+from antiphon.machine.loopback import is_loopback
 
 
 class NotPublic(OSError):
@@ -73,12 +73,6 @@ async def draw_boundary(host: str, *, is_public_server: bool = False) -> Boundar
     # Without an address, the server may be reached by a proxy.
     public = any(map(is_public, found)) if found else _may_be_public(host)
     return Boundary(host, found, is_public=is_public_server or public)
-
-
-def find_proxy(url: URL) -> str | None:
-    """Return the proxy for an address that the environment or the system names, if it is one at ``http://``."""
-    named = find_environment_proxy(url.scheme, url.host or "")
-    return None if named is None or not named.startswith("http://") else named
 
 
 async def read_bounded(response: ClientResponse, most: int) -> bytes | None:

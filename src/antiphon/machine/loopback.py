@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
+log = logging.getLogger("antiphon.machine")
+
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names of the machine for itself, as they stand in ``Host`` headers."""
 
@@ -24,12 +28,16 @@ def is_loopback(host: str, *, subdomains: bool = True) -> bool:
 
 
 def find_environment_proxy(scheme: str, host: str) -> str | None:
-    """Return the proxy for a host as the environment or the system names it (``HTTPS_PROXY``, else ``ALL_PROXY``)."""
+    """Return the proxy for a host that the environment or the system names (``HTTPS_PROXY``, else ``ALL_PROXY``)."""
     from urllib.request import getproxies, proxy_bypass
 
     proxies = getproxies()
     named = proxies.get(scheme) or proxies.get("all")
     # No proxy reaches this machine by the names it has for itself.
     if not named or is_loopback(host) or proxy_bypass(host):
+        return None
+    if "://" in named and not named.startswith("http://"):
+        # Often meant for other programs. Not every event loop supports TLS within TLS, and SOCKS needs a library more.
+        log.warning("the proxy of the environment is not used: only those at http:// are")
         return None
     return named if "://" in named else f"http://{named}"

@@ -17,18 +17,10 @@ from urllib.parse import urlencode
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from yarl import URL
 
-from antiphon.auth.boundary import (
-    Boundary,
-    NotPublic,
-    draw_boundary,
-    find_proxy,
-    is_refused,
-    origin_of,
-    read_bounded,
-    show_address,
-)
+from antiphon.auth.boundary import Boundary, NotPublic, draw_boundary, is_refused, origin_of, read_bounded, show_address
 from antiphon.auth.metadata import Answer
 from antiphon.errors import Unauthorized
+from antiphon.machine.loopback import find_environment_proxy
 
 MAX_BODY = 256 * 1024
 """Bytes of a response at most; metadata has a few thousand."""
@@ -91,7 +83,7 @@ class Fetch:
 
     async def request(self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
         """Send a request; a redirect is returned like any other response."""
-        proxy = self._proxy or await asyncio.to_thread(find_proxy, url)
+        proxy = self._proxy or await asyncio.to_thread(find_environment_proxy, url.scheme, url.host or "")
         try:
             async with (
                 asyncio.timeout(PATIENCE),

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import AntiphonError, ConfigError
-from antiphon.machine.loopback import is_loopback
+from antiphon.machine.loopback import find_environment_proxy, is_loopback
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -83,18 +83,18 @@ async def fetch_document(
 @asynccontextmanager
 async def _open_session(url: str, issuer: str | None) -> AsyncGenerator[ClientSession]:
     from aiohttp import ClientSession
-    from yarl import URL
 
-    from antiphon.auth.boundary import draw_boundary, find_proxy
+    from antiphon.auth.boundary import draw_boundary
 
-    proxy = await asyncio.to_thread(find_proxy, URL(url))
+    where = urlsplit(url)
+    proxy = await asyncio.to_thread(find_environment_proxy, where.scheme, where.hostname or "")
     connector = None
     if issuer is not None:
         boundary = await draw_boundary(urlsplit(issuer).hostname or "")
         if proxy is None:
             connector = boundary.connector()
         else:
-            boundary.check_name(urlsplit(url).hostname or "")
+            boundary.check_name(where.hostname or "")
     async with ClientSession(connector=connector, proxy=proxy) as session:
         yield session
 

@@ -192,14 +192,9 @@ def _proxy_to(target: URL) -> URL | None:
     if named is None:
         return None
     try:
-        found = URL(named)
+        return URL(named)
     except ValueError:
         raise ConfigError(f"the environment names a proxy for {target.scheme} that has no address") from None
-    if found.scheme != "http":
-        # Often meant for other programs. Not every event loop supports TLS within TLS, and SOCKS needs a library more.
-        log.warning("the proxy of the environment is not used: only those at http:// are")
-        return None
-    return found
 
 
 def _add_credentials(url: URL, secrets: netrc.netrc | None) -> URL:
