@@ -164,19 +164,19 @@ async def test_a_server_that_died_is_started_again(tmp_path: Path, client_era: s
 
 
 @pytest.mark.parametrize(("client_era", "server_era"), CELLS)
-async def test_a_block_that_cannot_be_read_is_named_and_its_call_may_have_run(client_era: str, server_era: str) -> None:
+async def test_a_text_that_cannot_be_read_is_named_and_its_call_may_have_run(client_era: str, server_era: str) -> None:
     """Nothing of such a result is passed on; a model that makes the call again must know that it ran."""
     behind = Server("shop", revisions=[server_era])
 
     @behind.tool
     async def pay() -> CallToolResult:
-        return CallToolResult(content=[TextContent(text="paid"), UnknownContent("image", {"data": "AAAA"})])
+        return CallToolResult(content=[TextContent(text="paid"), UnknownContent("text", {"data": "AAAA"})])
 
     async with Client(Gateway({"shop": behind}, host()).server, revision=client_era) as client:
         result = await client.call_tool("shop__pay")
     assert result.is_error
     assert "may have done this" in result.text
-    assert "Object missing required field `mimeType` - at `$.content[1]`" in result.text
+    assert "Object missing required field `text` - at `$.content[1]`" in result.text
 
 
 @pytest.mark.parametrize(("client_era", "server_era"), CELLS)

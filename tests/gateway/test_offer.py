@@ -94,6 +94,23 @@ async def test_an_empty_result_reaches_a_host_as_an_empty_list(revision: str):
 
 
 @pytest.mark.parametrize("revision", ERAS)
+async def test_a_block_that_cannot_be_read_does_not_reach_a_host(revision: str):
+    """Hosts exist that refuse the whole result for it, and others that read what nobody has examined."""
+    blocks = [{"type": "text", "text": "done", "more": 1}, {"type": "image", "data": "aGk="}]
+    server = RawServer()
+    server.replies["tools/list"] = lambda _message: {**TOOLS, **MODERN}
+    server.replies["tools/call"] = lambda _message: {"content": blocks, "more": 2, **MODERN}
+    recorder = Recorder()
+    front = Gateway({"raw": server}, None, asks="relay", names="none").server
+    async with Client(front, revision=revision, wrap=recorder) as client:
+        texts = [block.text for block in (await client.call_tool("x")).content]
+    (sent,) = [one.body for one in recorder.messages if one.direction == "received" and "more" in one.body]
+    assert [block["type"] for block in sent["content"]] == ["text", "text"]
+    assert texts == [block["text"] for block in sent["content"]]
+    assert (texts[0], "mimeType" in texts[1]) == ("done", True)
+
+
+@pytest.mark.parametrize("revision", ERAS)
 async def test_a_schema_that_strict_hosts_refuse_reaches_none(revision: str):
     """Hosts exist that refuse the whole list, with the tools of all other servers, for one schema without a type."""
     odd = {"name": "x", "inputSchema": {"anyOf": [{}], "required": None}, "from_vendor": 1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from antiphon.wire.common import EmptyResult, PaginatedParams
+from antiphon.wire.common import UNREADABLE, EmptyResult, PaginatedParams
 from antiphon.wire.completion import CompletionContext
 from antiphon.wire.content import ContentBlock, UnknownContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -13,7 +13,7 @@ from antiphon.wire.envelope import decode_wire
 from antiphon.wire.lifecycle import InitializeResult
 from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.repair import MAX_UNKNOWN, mend_document
-from antiphon.wire.sampling import CreateMessageRequestParams
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolResult, ListToolsResult, ToolAnnotations
 
 ODD = {"type": "odd", "n": 1.0}
@@ -165,6 +165,40 @@ def test_an_audience_that_we_do_not_know_costs_no_result():
     assert decode_wire(msgspec.json.encode({"content": [block]}), CallToolResult).content[0].annotations.audience == [
         "user"
     ]
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        ({"type": "image", "data": "aGk="}, "`mimeType`"),
+        ({"type": "resource_link", "uri": "a:b"}, "`name`"),
+        ({"type": "resource", "resource": {"uri": "a:b", "text": "x", "blob": "eA=="}}, "either text or blob"),
+        ({"type": "audio", "data": 5, "mimeType": "audio/wav"}, "got `int`"),
+    ],
+)
+def test_a_block_that_cannot_be_read_costs_a_result_no_other(block, problem):
+    """Text stands in its place, which says why, and what it was."""
+    result = decode_wire(msgspec.json.encode({"content": [{"type": "text", "text": "done"}, block]}), CallToolResult)
+    first, other = result.content
+    assert (first.text, result.meta) == ("done", {UNREADABLE: True})
+    assert other.text.startswith("[content that cannot be read: ") and problem in other.text
+    assert other.text.endswith(f"] {msgspec.json.encode(block).decode()}")
+
+
+def test_of_a_large_block_that_cannot_be_read_only_the_beginning_is_shown():
+    """It may be an image of megabytes, and a model would read all of it; blocks are limited as unknown ones are."""
+    block = {"type": "image", "data": "a" * 100_000}
+    (text,) = decode_wire(msgspec.json.encode({"content": [block]}), CallToolResult).content
+    assert len(text.text) < 2000
+    with pytest.raises(msgspec.ValidationError, match="mimeType"):
+        decode_wire(msgspec.json.encode({"content": [{"type": "image", "data": ""}] * 1001}), CallToolResult)
+
+
+def test_an_answer_of_a_model_that_cannot_be_read_is_refused():
+    """It would be taken for what the model has said."""
+    answer = {"role": "assistant", "model": "m", "content": {"type": "image", "data": "aGk="}}
+    with pytest.raises(msgspec.ValidationError, match="mimeType"):
+        decode_wire(msgspec.json.encode(answer), CreateMessageResult)
 
 
 def test_there_is_a_limit():

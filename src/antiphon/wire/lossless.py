@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.wire.common import PROGRESS_TOKEN, Wire
+from antiphon.wire.common import PROGRESS_TOKEN, UNREADABLE, Wire
 from antiphon.wire.envelope import encode_value
 
 T = TypeVar("T")
@@ -99,9 +99,14 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = (), read: Any = No
 def relay_object(raw: bytes | Raw, read: Any) -> Received:
     """Return what a peer sent for another peer: without the ``_meta`` of one connection, and with its members valid."""
     passed = repair_members(passed_on(raw, read=read), read)
-    if getattr(read, "structured_content", None) is not None or getattr(read, "content", None) == []:
+    content: Any = getattr(read, "content", None)
+    blocks = cast("list[object]", content) if isinstance(content, list) else None
+    if blocks and UNREADABLE in (read.meta or ()):
+        # Nobody has examined what could not be read.
+        passed = Raw(encode_value({**_decode_object(passed), "content": blocks}))
+    elif getattr(read, "structured_content", None) is not None or blocks == []:
         # A tool's result may lack content, and other peers take it for none then.
-        passed = Raw(encode_value({"content": read.content, **_decode_object(passed)}))
+        passed = Raw(encode_value({"content": blocks, **_decode_object(passed)}))
     return Received(passed, read)
 
 

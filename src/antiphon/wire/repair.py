@@ -4,7 +4,7 @@ A flag that is null counts as left out, because some servers write all members. 
 form or a prompt, because clients write one for each field that was left empty. A text in the place of a list of texts
 is a list of one, as a draft had it of icons. An empty list in the place of an object is an empty object, because PHP
 cannot tell them apart. A tool's result may have structured content alone: its other content is
-then the same as text.
+then the same as text. A block of it that cannot be read, such as an image without its type, costs it no other.
 The search follows a plan that is made once per type, because a peer decides how often it runs. ``envelope.decode``
 decodes the result and puts the unknown content back.
 """
@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
-from msgspec import Struct, inspect, json
+from msgspec import Struct, ValidationError, convert, inspect, json
 
-from antiphon.wire.content import Block, UnknownContent
+from antiphon.wire.common import UNREADABLE
+from antiphon.wire.content import Block, ContentBlock, UnknownContent
 
 MAX_UNKNOWN = 1000
 """Most unknown blocks in one message. Further ones are left in place, so that the message is refused: each costs far
@@ -29,6 +30,9 @@ Path = tuple[str | int, ...]
 Found = list[tuple[Path, UnknownContent]]
 
 _STAND_IN: Mapping[str, str] = {"type": "text", "text": ""}
+
+_MAX_GIVEN = 1000
+"""Most bytes of a block that cannot be read that stand in the text in its place."""
 
 
 class _Plan(Struct, frozen=True, kw_only=True):
@@ -49,26 +53,44 @@ class _Plan(Struct, frozen=True, kw_only=True):
 def mend_document(document: Any, kind: type) -> tuple[Any, Found]:
     """Mend a document, in place as far as possible. Returns it with the unknown content and the places of that."""
     found: Found = []
-    if hasattr(kind, "structured_content"):
-        _add_content(document)
+    is_of_tool = isinstance(document, dict) and hasattr(kind, "structured_content")
+    if is_of_tool:
+        _add_content(cast("dict[str, Any]", document))
     plan = _plan_of(kind)
-    return (document if plan is None else _mend_data(plan, document, (), found)), found
+    mended: Any = cast("Any", document) if plan is None else _mend_data(plan, document, (), found)
+    if is_of_tool:
+        _replace_unreadable(mended, MAX_UNKNOWN - len(found))
+    return mended, found
 
 
-def _add_content(document: Any) -> None:
+def _add_content(result: dict[str, Any]) -> None:
     """Add structured content as text to a result that has nothing else, as servers SHOULD (2025-11-25 server/tools).
 
     Null is an empty list where nothing else is there, as nil is in Go; but with other members it may be another kind.
     """
-    if isinstance(document, dict):
-        result = cast("dict[str, Any]", document)
-        structured = result.get("structuredContent")
-        if result.get("content") is None and (structured is not None or {"content"} <= result.keys() <= _OF_TOOLS):
-            words = [] if structured is None else [{"type": "text", "text": json.encode(structured).decode()}]
-            result["content"] = words
+    structured = result.get("structuredContent")
+    if result.get("content") is None and (structured is not None or {"content"} <= result.keys() <= _OF_TOOLS):
+        words = [] if structured is None else [{"type": "text", "text": json.encode(structured).decode()}]
+        result["content"] = words
 
 
 _OF_TOOLS = {"_meta", "content", "isError", "resultType", "structuredContent"}
+
+
+def _replace_unreadable(result: dict[str, Any], left: int) -> None:
+    """Replace each block but text that cannot be read by text that says why, and note it; ``left``: how many may be."""
+    content: Any = result.get("content")
+    meta: Any = result.get("_meta") or {}
+    blocks = cast("list[Any]", content) if isinstance(content, list) and isinstance(meta, dict) else []
+    for at, block in enumerate(blocks):
+        try:
+            convert(block, ContentBlock)
+        except ValidationError as error:
+            kind: Any = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
+            if isinstance(kind, str) and kind != "text" and left:
+                given = json.encode(block)[:_MAX_GIVEN].decode(errors="ignore")
+                blocks[at] = {"type": "text", "text": f"[content that cannot be read: {error}] {given}"}
+                result["_meta"], left = {**meta, UNREADABLE: True}, left - 1
 
 
 def _mend_data(plan: _Plan, data: Any, path: Path, found: Found) -> Any:
