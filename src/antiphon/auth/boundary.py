@@ -20,7 +20,7 @@ from yarl import URL
 
 from antiphon.errors import Unauthorized
 from antiphon.machine.ip_addresses import is_public
-from antiphon.machine.loopback import is_loopback
+from antiphon.machine.loopback import is_loopback, show_address
 
 
 class NotPublic(OSError):
@@ -161,16 +161,6 @@ def check_address(text: str, what: str) -> URL:
             f"signing in was stopped: {what}, {show_address(url)}, is plain http, and not on this machine"
         )
     return url
-
-
-def origin_of(url: URL) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port; ``ws`` and ``wss`` count as ``http`` and ``https``."""
-    return ({"ws": "http", "wss": "https"}.get(url.scheme, url.scheme), url.host, url.port)
-
-
-def show_address(url: URL) -> str:
-    """Return an address without credentials, query and fragment, for messages."""
-    return str(url.with_user(None).with_query(None).with_fragment(None))
 
 
 def make_printable(text: str) -> str:

@@ -1,8 +1,12 @@
-"""Which hosts are this machine, by their names alone, and which others a proxy of the environment reaches."""
+"""Which hosts are this machine, by their names alone; which others a proxy reaches; addresses, compared and shown."""
 
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from yarl import URL
 
 log = logging.getLogger("antiphon.machine")
 
@@ -41,3 +45,13 @@ def find_environment_proxy(scheme: str, host: str) -> str | None:
         log.warning("the proxy of the environment is not used: only those at http:// are")
         return None
     return named if "://" in named else f"http://{named}"
+
+
+def origin_of(url: URL) -> tuple[str, str | None, int | None]:
+    """Return scheme, host and port; ``ws`` and ``wss`` count as ``http`` and ``https``."""
+    return ({"ws": "http", "wss": "https"}.get(url.scheme, url.scheme), url.host, url.port)
+
+
+def show_address(url: URL) -> str:
+    """Return an address without credentials, query (which may contain some) and fragment, for messages."""
+    return str(url.with_user(None).with_query(None).with_fragment(None))

@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 
 from yarl import URL
 
-from antiphon.auth.boundary import origin_of, show_address
 from antiphon.auth.challenge import Challenge, ProofKey, oauth_challenge, read_challenges
 from antiphon.auth.client.authorization_code import MAX_WAIT
 from antiphon.auth.client.discovery import discover_server, format_scopes, join_scopes
@@ -29,7 +28,7 @@ from antiphon.auth.client.store import Login
 from antiphon.errors import ConfigError, Unauthorized
 from antiphon.machine.asyncio_tasks import ignore_error
 from antiphon.machine.ip_addresses import is_public
-from antiphon.machine.loopback import is_loopback
+from antiphon.machine.loopback import is_loopback, origin_of, show_address
 
 MAX_SIGN_INS = 3
 """Sign-ins during one request, so that a server that refuses every token does not ask a person without end."""

@@ -13,10 +13,11 @@ from typing import TypeVar
 from msgspec import DecodeError, Struct, json
 from yarl import URL
 
-from antiphon.auth.boundary import check_address, make_printable, origin_of, show_address
+from antiphon.auth.boundary import check_address, make_printable
 from antiphon.auth.client.fetch import Fetch, TooLarge
 from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
+from antiphon.machine.loopback import origin_of, show_address
 
 D = TypeVar("D", ResourceMetadata, ServerMetadata)
 

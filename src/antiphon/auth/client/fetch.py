@@ -17,10 +17,10 @@ from urllib.parse import urlencode
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from yarl import URL
 
-from antiphon.auth.boundary import Boundary, NotPublic, draw_boundary, is_refused, origin_of, read_bounded, show_address
+from antiphon.auth.boundary import Boundary, NotPublic, draw_boundary, is_refused, read_bounded
 from antiphon.auth.metadata import Answer
 from antiphon.errors import Unauthorized
-from antiphon.machine.loopback import find_environment_proxy
+from antiphon.machine.loopback import find_environment_proxy, origin_of, show_address
 
 MAX_BODY = 256 * 1024
 """Bytes of a response at most; metadata has a few thousand."""

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Struct, structs
 from yarl import URL
 
-from antiphon.auth.boundary import check_address, show_address
+from antiphon.auth.boundary import check_address
 from antiphon.auth.challenge import ALGORITHM, Challenge, ProofKey
 from antiphon.auth.client.authorization_code import AuthorizationCode, Receiver, open_browser
 from antiphon.auth.client.discovery import FoundServer, first_scopes, join_scopes
@@ -27,7 +27,7 @@ from antiphon.auth.client.store import Login, Registered
 from antiphon.auth.client.token_endpoint import TokenEndpoint, refusal_of
 from antiphon.auth.metadata import Answer, ClientIdentity, Refused, ServerMetadata
 from antiphon.errors import Unauthorized
-from antiphon.machine.loopback import is_loopback
+from antiphon.machine.loopback import is_loopback, show_address
 
 Choice = Literal["preregistered", "document", "dynamic"]
 

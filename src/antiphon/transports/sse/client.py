@@ -16,6 +16,7 @@ from yarl import URL
 from antiphon.channel import Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.machine.asyncio_tasks import both_stopped, end_tasks, settle_future
+from antiphon.machine.loopback import origin_of, show_address
 from antiphon.transports.http.client import http_request, post
 from antiphon.transports.http.client.error_replies import REFUSING, Dial, HttpFailure
 from antiphon.transports.http.client.message import OutgoingMessage, look_at, read_refusal
@@ -147,11 +148,7 @@ def _read_endpoint(base: URL, named: str) -> URL:
     try:
         target = base.join(URL(named.strip())).with_fragment(None)
     except ValueError:
-        raise HttpFailure(0, f"{http_request.show_address(base)} names an endpoint that is no address") from None
-    if not http_request.same_origin(target, base):
-        raise HttpFailure(
-            0,
-            f"{http_request.show_address(base)} names an endpoint of another origin, "
-            f"{http_request.show_address(target)}",
-        )
+        raise HttpFailure(0, f"{show_address(base)} names an endpoint that is no address") from None
+    if origin_of(target) != origin_of(base):
+        raise HttpFailure(0, f"{show_address(base)} names an endpoint of another origin, {show_address(target)}")
     return target.with_user(base.user).with_password(base.password)

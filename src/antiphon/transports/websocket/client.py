@@ -15,6 +15,7 @@ from yarl import URL
 
 from antiphon.errors import ConnectionClosed, Unauthorized
 from antiphon.machine.asyncio_tasks import both_stopped, end_tasks, wait_at_most
+from antiphon.machine.loopback import origin_of, show_address
 from antiphon.transports.http.client import error_replies, http_request
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
@@ -73,9 +74,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
 
         try:
             async with asyncio.timeout(http_request.CONNECT_TIMEOUT) as limit:
-                socket = await _let_in(
-                    http_request.show_address(target), connect, entry, lambda: both_stopped(to.pause, limit)
-                )
+                socket = await _let_in(show_address(target), connect, entry, lambda: both_stopped(to.pause, limit))
         except BaseException as error:
             await session.close()
             if isinstance(error, error_replies.HttpFailure) and error.code in error_replies.REFUSING:
@@ -83,10 +82,8 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
             reason = _why_not(error)
             if reason is None:
                 raise
-            raise ConnectionClosed(
-                f"cannot open a WebSocket to {http_request.show_address(target)}: {reason}"
-            ) from None
-        return cls(session, socket, http_request.show_address(target))
+            raise ConnectionClosed(f"cannot open a WebSocket to {show_address(target)}: {reason}") from None
+        return cls(session, socket, show_address(target))
 
     async def _read(self) -> None:
         try:
@@ -176,9 +173,9 @@ def _staying_at(origin: URL) -> Any:
     """Return a hook that stops a handshake from following a redirect to another origin with our headers."""
 
     async def check(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        if not http_request.same_origin(request.url, origin):
+        if origin_of(request.url) != origin_of(origin):
             raise error_replies.HttpFailure(
-                error_replies.UNUSABLE, f"it redirects to another origin, {http_request.show_address(request.url)}"
+                error_replies.UNUSABLE, f"it redirects to another origin, {show_address(request.url)}"
             )
         return await handler(request)
 

@@ -23,16 +23,7 @@ from antiphon.errors import ConfigError
 from antiphon.transports.http.client import http_request as open_files
 from antiphon.transports.http.client.channel import HttpClientChannel
 from antiphon.transports.http.client.error_replies import UNREACHABLE, UNUSABLE, Dial
-from antiphon.transports.http.client.http_request import (
-    MAX_AT_ONCE,
-    Places,
-    are_used_up,
-    check_headers,
-    check_url,
-    most_at_once,
-    same_origin,
-    show_address,
-)
+from antiphon.transports.http.client.http_request import MAX_AT_ONCE, Places, are_used_up, check_headers, most_at_once
 from tests.support.web import ask, receive, result, serving
 
 
@@ -241,17 +232,6 @@ async def test_tls_is_checked_and_its_authorities_can_be_named(certificate):
         assert site.seen == []
         assert "result" in await reply_from(site.url, ssl=ssl.create_default_context(cafile=cert))
         assert "result" in await reply_from(site.url, ssl=False)
-
-
-def test_an_address_is_shown_without_secrets():
-    """Neither user, password nor query."""
-    assert show_address(check_url("https://me:secret@host:8443/mcp?key=1#x")) == "https://host:8443/mcp"
-
-
-def test_an_origin_is_scheme_host_and_port():
-    """With the default port of the scheme."""
-    assert same_origin(URL("https://a/x"), URL("https://a:443/y"))
-    assert not same_origin(URL("https://a"), URL("http://a"))
 
 
 @pytest.mark.parametrize(

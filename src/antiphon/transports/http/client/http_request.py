@@ -25,6 +25,7 @@ from yarl import URL
 
 from antiphon.errors import AntiphonError, ConfigError, Unauthorized
 from antiphon.machine.files import bound_by_open_files
+from antiphon.machine.loopback import origin_of, show_address
 from antiphon.transports.http.client import error_replies
 
 CONNECT_TIMEOUT = 10.0
@@ -67,11 +68,6 @@ def check_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> URL:
     return read.with_fragment(None)
 
 
-def show_address(url: URL) -> str:
-    """Return an address that can be shown: without credentials, and without a query, which may contain some."""
-    return str(url.with_user(None).with_query(None))
-
-
 def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Copy the headers a user wants to send.
 
@@ -82,11 +78,6 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
         if not isinstance(cast("object", value), str) or not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
             raise ConfigError(f"the header {name!r} cannot be sent: its name or its value is not allowed in HTTP")
     return {istr(name): value for name, value in headers.items()}
-
-
-def same_origin(one: URL, other: URL) -> bool:
-    """Tell whether two addresses have the same scheme, host and port."""
-    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
 def new_session(
@@ -371,7 +362,7 @@ def _find_redirect(response: aiohttp.ClientResponse, source: URL, *, safe: bool)
             error_replies.UNUSABLE,
             f"{show_address(source)} answered HTTP {response.status}, a redirect that cannot be followed{instead}",
         )
-    if not same_origin(target, source):
+    if origin_of(target) != origin_of(source):
         raise error_replies.HttpFailure(
             error_replies.UNUSABLE,
             f"{show_address(source)} redirects to another origin, {show_address(target)}: connect there "

@@ -29,11 +29,11 @@ from yarl import URL
 from antiphon.channel import Related
 from antiphon.errors import AntiphonError, ConfigError, InvalidParams, RemoteProtocolError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
-from antiphon.machine.loopback import find_environment_proxy
+from antiphon.machine.loopback import find_environment_proxy, show_address
 from antiphon.protocol.http.param_headers import encode_value
 from antiphon.protocol.http.sse import Event, EventParser
 from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, suggest_remedy
-from antiphon.transports.http.client.http_request import Places, Web, read_body, show_address
+from antiphon.transports.http.client.http_request import Places, Web, read_body
 from antiphon.transports.http.client.message import (
     OutgoingMessage,
     RefusedRequest,
