@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from antiphon.wire.common import UNREADABLE, EmptyResult, PaginatedParams
+from antiphon.wire.common import UNREADABLE, EmptyResult, Implementation, PaginatedParams
 from antiphon.wire.completion import CompletionContext
 from antiphon.wire.content import ContentBlock, UnknownContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -155,6 +155,18 @@ def test_an_empty_list_in_the_place_of_an_object_is_one():
     for wrong in (b'{"name":"p","arguments":["x"]}', b'{"name":[]}'):
         with pytest.raises(msgspec.ValidationError):
             decode_wire(wrong, GetPromptRequestParams)
+
+
+@pytest.mark.parametrize("given", [{}, {"version": None}])
+def test_a_server_may_have_no_version(given):
+    """It is for display only, and servers exist that write none."""
+    opened = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", **given}}
+    read = decode_wire(msgspec.json.encode(opened), InitializeResult)
+    assert read.server_info == Implementation(name="s", version="")
+    for wrong in ({"version": {}}, {"name": None}):
+        opened["serverInfo"] = {"name": "s", **given, **wrong}
+        with pytest.raises(msgspec.ValidationError, match="serverInfo"):
+            decode_wire(msgspec.json.encode(opened), InitializeResult)
 
 
 def test_an_audience_that_we_do_not_know_costs_no_result():

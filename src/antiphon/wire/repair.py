@@ -3,8 +3,9 @@
 A flag that is null counts as left out, because some servers write all members. So does a null among the values of a
 form or a prompt, because clients write one for each field that was left empty. A text in the place of a list of texts
 is a list of one, as a draft had it of icons. An empty list in the place of an object is an empty object, because PHP
-cannot tell them apart. A tool's result may have structured content alone: its other content is
-then the same as text. A block of it that cannot be read, such as an image without its type, costs it no other.
+cannot tell them apart. A server without a version has an empty one, since it is for display only. A tool's result may
+have structured content alone: its other content is then the same as text. A block of it that cannot be read, such as
+an image without its type, costs it no other.
 The search follows a plan that is made once per type, because a peer decides how often it runs. ``envelope.decode``
 decodes the result and puts the unknown content back.
 """
@@ -56,6 +57,10 @@ def mend_document(document: Any, kind: type) -> tuple[Any, Found]:
     is_of_tool = isinstance(document, dict) and hasattr(kind, "structured_content")
     if is_of_tool:
         _add_content(cast("dict[str, Any]", document))
+    elif isinstance(document, dict) and hasattr(kind, "server_info"):
+        info = cast("dict[str, dict[str, Any]]", document).get("serverInfo")
+        if isinstance(info, dict) and info.get("version") is None:
+            info["version"] = ""
     plan = _plan_of(kind)
     mended: Any = cast("Any", document) if plan is None else _mend_data(plan, document, (), found)
     if is_of_tool:

@@ -312,7 +312,7 @@ def who_of(origin: Origin) -> Who:
         kind=kind,
         short=digits[:_DIGITS],
         identity=origin.identity,
-        claims=f"{origin.server.name} {origin.server.version}" if origin.server else "",
+        claims=f"{origin.server.name} {origin.server.version}".rstrip() if origin.server else "",
         call=f"{call.method} {call.name or ''}".rstrip() if call else "",
         arguments=line if call is None or len(line) <= _LINE else format_json(call.arguments),
         round=(origin.round.n, origin.round.max) if origin.round else None,

@@ -146,7 +146,7 @@ def _draw_who(origin: Origin, layout: Layout, words: summary.Texts, *, call: boo
     yield from layout.labelled(words("show.server"), f"{who.target}  ({words(who.kind_key)} {who.short})", "1")
     if origin.server is not None:
         name, version = summary.cut_name(origin.server.name), summary.cut_name(origin.server.version)
-        yield from layout.labelled("", f'{words("who.claims")} "{name}" {version}')
+        yield from layout.labelled("", f'{words("who.claims")} "{name}" {version}'.rstrip())
     if call:
         yield from _draw_call(origin, layout, words)
     if (task := who.task) is not None:
