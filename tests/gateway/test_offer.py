@@ -20,6 +20,7 @@ from antiphon.gateway.offer import KeptLists, KeptOffer, UpstreamOffer, fetch_of
 from antiphon.testing import Recorder
 from antiphon.types import Tool
 from tests.support.behind_gateway import ERAS, host
+from tests.support.network import let_deadlines_pass
 from tests.support.raw_server import CAPABILITIES, RawServer
 
 TOOLS = {"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}
@@ -178,6 +179,25 @@ async def test_a_list_that_fails_costs_a_server_none_of_its_tools(reply: Any, ca
     async with Client(RawServer(tools_list=lambda _: {"tools": {}}), revision=ERAS[0]) as client:
         with pytest.raises(RemoteProtocolError):
             await fetch_offer(client, UpstreamOffer())
+
+
+async def test_a_list_that_is_never_answered_costs_a_server_none_of_its_tools(caplog: pytest.LogCaptureFixture):
+    """It could not start otherwise, and a client would wait for its tools for ever."""
+    server = RawServer(
+        tools_list=lambda _: TOOLS,
+        tools_call=lambda _: DONE,
+        prompts_list=lambda _: None,
+        resources_list=lambda _: None,
+    )
+    front = Gateway({"raw": server}, host()).server
+    async with Client(front, revision=ERAS[0]) as client:
+        call = asyncio.create_task(client.call_tool("raw__x"))
+        for kind in ("prompts", "resources"):
+            await server.request(f"{kind}/list")
+            let_deadlines_pass(8)
+        assert (await call).text == "done"
+        for kind in ("prompts", "resources"):
+            assert f"raw: its {kind} cannot be listed: {kind}/list was not answered within 7.5 s" in caplog.text
 
 
 def _discover(_message: object) -> dict[str, object]:

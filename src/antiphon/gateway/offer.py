@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Raw, Struct, field, structs
+from msgspec import UNSET, Raw, Struct, UnsetType, field, structs
 
 from antiphon import errors
 from antiphon.client.client import Client
@@ -151,6 +151,9 @@ KINDS: tuple[Kind, ...] = ("tools", "prompts", "resources")
 MAX_ITEMS = 10_000
 """Most tools, prompts, resources or templates of one server that are listed."""
 
+LIST_PATIENCE = 7.5
+"""Seconds for a list beside that of the tools: a quarter of those that a server has to start."""
+
 MAX_BYTES = 4 * 1024 * 1024
 """Most bytes of one file: some thousand tools with long schemas. Reading it takes 20 ms."""
 
@@ -195,7 +198,7 @@ async def fetch_offer(
 ) -> UpstreamOffer:
     """List what a server offers. Only lists of these ``kinds`` are fetched; all else is taken from ``before``.
 
-    A server with tools keeps them although another of its lists fails: the log says so, and which ``server`` it is.
+    A server with tools keeps them although another of its lists fails or never comes; the log names the ``server``.
     """
     has = client.server_capabilities
     offer = structs.replace(
@@ -208,10 +211,11 @@ async def fetch_offer(
     offered = {"tools": has.tools, "prompts": has.prompts, "resources": has.resources, "templates": has.resources}
     for name in ("tools", "prompts", "resources", "templates"):
         if ("resources" if name == "templates" else name) in kinds:
+            timeout = UNSET if name == "tools" or has.tools is None else LIST_PATIENCE
             try:
-                items, originals = await _fetch_definitions(client, name) if offered[name] is not None else ((), {})
-            except (errors.PeerError, errors.RemoteProtocolError) as error:
-                if name == "tools" or has.tools is None:
+                items, originals = await _fetch_definitions(client, name, timeout) if offered[name] else ((), {})
+            except (errors.PeerError, errors.RemoteProtocolError, errors.CallTimeout) as error:
+                if timeout is UNSET:
                     raise
                 log.warning("%s: its %s cannot be listed: %s", server, name, error)
                 continue
@@ -252,14 +256,16 @@ class _Page(Struct):
     templates: list[Raw] = field(default_factory=list[Raw], name="resourceTemplates")
 
 
-async def _fetch_definitions(client: Client, name: str) -> tuple[tuple[Any, ...], dict[str, Raw]]:
+async def _fetch_definitions(
+    client: Client, name: str, timeout: float | UnsetType
+) -> tuple[tuple[Any, ...], dict[str, Raw]]:
     """List all of one kind; return the definitions, and the undecoded JSON of those with unknown members."""
     taken: dict[str, Any] = {}
     originals: dict[str, Raw] = {}
     method = "resources/templates/list" if name == "templates" else f"{name}/list"
 
     async def page(cursor: str | None) -> tuple[PaginatedResult, int]:
-        received = await client.forward(method, PaginatedParams(cursor=cursor), _NOTHING)
+        received = await client.forward(method, PaginatedParams(cursor=cursor), _NOTHING, timeout=timeout)
         for raw in getattr(decode_wire(received.raw, _Page), name):
             place, original = _examine_definition(raw, name)
             if original is None:
