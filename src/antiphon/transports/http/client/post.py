@@ -181,20 +181,12 @@ def find_surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]:
         ConfigError: a proxy variable holds no address.
     """
     secrets = _read_netrc()
-    found = None if proxy is not None else _proxy_to(target)
-    if found is not None:
-        proxy = str(_add_credentials(found, secrets))
+    if proxy is None and (named := find_environment_proxy(target.scheme, target.host or "")) is not None:
+        try:
+            proxy = str(_add_credentials(URL(named), secrets))
+        except ValueError:
+            raise ConfigError(f"the environment names a proxy for {target.scheme} that has no address") from None
     return _add_credentials(target, secrets), proxy
-
-
-def _proxy_to(target: URL) -> URL | None:
-    named = find_environment_proxy(target.scheme, target.host or "")
-    if named is None:
-        return None
-    try:
-        return URL(named)
-    except ValueError:
-        raise ConfigError(f"the environment names a proxy for {target.scheme} that has no address") from None
 
 
 def _add_credentials(url: URL, secrets: netrc.netrc | None) -> URL:
