@@ -213,6 +213,13 @@ def test_an_answer_of_a_model_that_cannot_be_read_is_refused():
         decode_wire(msgspec.json.encode(answer), CreateMessageResult)
 
 
+def test_a_word_that_we_do_not_know_costs_no_list():
+    """Servers name other themes of icons, and write an empty text for a scope that they leave open."""
+    tool = {"name": "t", "inputSchema": {}, "icons": [{"src": "x", "theme": "auto"}], "execution": {"taskSupport": ""}}
+    listed = decode_wire(msgspec.json.encode({"tools": [tool], "ttlMs": 0, "cacheScope": ""}), ListToolsResult)
+    assert [one.name for one in listed.tools] == ["t"]
+
+
 def test_there_is_a_limit():
     """A message of nothing but unknown blocks is refused, for what it would cost."""
     most = msgspec.json.encode({"content": [ODD] * MAX_UNKNOWN})

@@ -62,7 +62,8 @@ class Icon(Wire, frozen=True, kw_only=True):
     src: str
     mime_type: str | None = None
     sizes: Sequence[str] | None = None
-    theme: Literal["light", "dark"] | None = None
+    theme: str | None = None
+    """``"light"`` or ``"dark"``; a server may name others."""
 
 
 class Implementation(Wire, frozen=True, kw_only=True):
@@ -180,7 +181,8 @@ class CacheableResult(Result, frozen=True, kw_only=True):
 
     ttl_ms: int | None = None
     """Milliseconds for which the result may be used again; with 0 or none it must not be."""
-    cache_scope: CacheScope | None = None
+    cache_scope: str | None = None
+    """A ``CacheScope``; any other word is none."""
 
 
 class PaginatedResult(CacheableResult, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Self, cast
+from typing import Any, Self, cast
 
 from msgspec import Raw, field
 from msgspec.structs import replace
@@ -26,7 +26,8 @@ class ToolAnnotations(Wire, frozen=True, kw_only=True, gc=False):
 class ToolExecution(Wire, frozen=True, kw_only=True, gc=False):
     """Whether a tool may, or must, run as a task (2025-11-25)."""
 
-    task_support: Literal["forbidden", "optional", "required"] | None = None
+    task_support: str | None = None
+    """``"forbidden"``, ``"optional"`` or ``"required"``."""
 
 
 class Tool(Wire, frozen=True, kw_only=True):
