@@ -33,7 +33,7 @@ Found = list[tuple[Path, UnknownContent]]
 _STAND_IN: Mapping[str, str] = {"type": "text", "text": ""}
 
 _MAX_GIVEN = 1000
-"""Most bytes of a block that cannot be read that stand in the text in its place."""
+"""Most characters of a block that cannot be read that stand in the text in its place."""
 
 
 class _Plan(Struct, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ def _replace_unreadable(result: dict[str, Any], left: int) -> None:
         except ValidationError as error:
             kind: Any = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
             if isinstance(kind, str) and kind != "text" and left:
-                given = json.encode(block)[:_MAX_GIVEN].decode(errors="ignore")
+                given = json.encode(block).decode()[:_MAX_GIVEN]
                 blocks[at] = {"type": "text", "text": f"[content that cannot be read: {error}] {given}"}
                 result["_meta"], left = {**meta, UNREADABLE: True}, left - 1
 
