@@ -100,6 +100,17 @@ async def test_a_page_may_read_the_id_of_its_session():
         assert "Mcp-Session-Id" in cors(each)["access-control-expose-headers"]
 
 
+async def test_a_page_may_read_that_there_is_nothing():
+    """Where to sign in is looked for at several paths; to a page without these headers it looks like a lost network."""
+    async with closing(Bench(allowed_origins=[PAGE]).app) as app:
+        path = "/.well-known/oauth-protected-resource"
+        assert (await preflight(app, path, origin=PAGE)).status == 204
+        missing = await Asked(app, scope_of("GET", {"origin": PAGE}, path), [b""]).done()
+        assert (missing.status, cors(missing)["access-control-allow-origin"]) == (404, PAGE)
+        foreign = await Asked(app, scope_of("GET", {"origin": "https://evil.example"}, path), [b""]).done()
+        assert (foreign.status, cors(foreign)) == (403, {})
+
+
 async def test_everybody_is_never_said():
     """Also where every page may call, each is answered by its own name."""
     async with closing(Bench(allowed_origins=["*"]).app) as app:

@@ -185,13 +185,15 @@ class HttpApp:
             await asgi.send_response(http, self._health(http))
             return False
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
+        if refusal is None and entrance.answers_page(http):
+            # At any path: a page that looks for where to sign in has to see that there is nothing (404).
+            await entrance.send_preflight(http, _METHODS)
+            return False
         document = None if refusal is not None or self.gate is None else entrance.document_at(self.gate, http)
         if refusal is None and document is None and not self._is_here(http):
             refusal = HttpRefusal(404, InvalidRequest(f"Not found: the endpoint is {self.path or '/'}"))
         if refusal is not None:
             await asgi.send_refusal(http, refusal)
-        elif entrance.answers_page(http):
-            await entrance.send_preflight(http, _METHODS)
         elif document is not None:
             await entrance.send_document(http, document)
         elif self._closed or self._open >= self.settings.max_open:
