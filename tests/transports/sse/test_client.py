@@ -7,7 +7,8 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from antiphon.errors import ConfigError, ConnectionClosed
+from antiphon import Client
+from antiphon.errors import ConfigError, ConnectionClosed, RemoteProtocolError
 from antiphon.transports.http.client.error_replies import Dial
 from antiphon.transports.sse.client import SseClientChannel
 from tests.support.web import ask, event, receive, serving, stream, tell
@@ -60,9 +61,16 @@ async def test_the_stream_names_where_to_post_and_brings_the_reply():
 @pytest.mark.parametrize("endpoint", ["http://example.com/messages", "//other/messages", "https://127.0.0.1/m"])
 async def test_an_endpoint_of_another_origin_is_refused(endpoint):
     """Our messages and headers are meant for this server alone."""
-    async with serving(Old(endpoint)) as site:
-        with pytest.raises(ConnectionClosed, match="another origin"):
+
+    async def refuse(request, seen):
+        return web.Response(status=405)
+
+    async with serving(Old(endpoint, post=refuse)) as site:
+        with pytest.raises(RemoteProtocolError, match="another origin"):
             await SseClientChannel.open(Dial(url=site.url))
+        with pytest.raises(RemoteProtocolError, match="another origin"):
+            # A client that tries Streamable HTTP first says this, too, and not what that was refused with.
+            await Client(site.url).connect()
 
 
 @pytest.mark.parametrize("status", [404, 405, 200])

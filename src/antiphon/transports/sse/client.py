@@ -14,7 +14,7 @@ from aiohttp import ClientResponse
 from yarl import URL
 
 from antiphon.channel import Frame
-from antiphon.errors import ConnectionClosed
+from antiphon.errors import ConnectionClosed, RemoteProtocolError
 from antiphon.machine.asyncio_tasks import both_stopped, end_tasks, settle_future
 from antiphon.machine.loopback import origin_of, show_address
 from antiphon.transports.http.client import http_request, post
@@ -51,6 +51,7 @@ class SseClientChannel(ClosedOnce, Receiving):
             ConfigError: the address or a header cannot be used.
             ConnectionClosed: there is no such stream; the message says what the server sent instead.
             PeerError: the server let nobody in (401, 403), as for a request.
+            RemoteProtocolError: the stream names an address that cannot be used.
         """
         target, proxy, sent = http_request.check_url(to.url), to.proxy, http_request.check_headers(to.headers or {})
         if to.trust_env:
@@ -148,7 +149,7 @@ def _read_endpoint(base: URL, named: str) -> URL:
     try:
         target = base.join(URL(named.strip())).with_fragment(None)
     except ValueError:
-        raise HttpFailure(0, f"{show_address(base)} names an endpoint that is no address") from None
+        raise RemoteProtocolError(f"{show_address(base)} names an endpoint that is no address") from None
     if origin_of(target) != origin_of(base):
-        raise HttpFailure(0, f"{show_address(base)} names an endpoint of another origin, {show_address(target)}")
+        raise RemoteProtocolError(f"{show_address(base)} names an endpoint of another origin, {show_address(target)}")
     return target.with_user(base.user).with_password(base.password)
