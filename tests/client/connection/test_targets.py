@@ -29,6 +29,7 @@ from tests.support.asgi import running
     [
         ("npx -y server --flag 'a b'", ["npx", "-y", "server", "--flag", "a b"]),
         (["python", "x.py"], ["python", "x.py"]),
+        ([Path("/bin/python"), Path("x.py"), "-v"], ["/bin/python", "x.py", "-v"]),
         ({"command": "node", "args": ["s.js"]}, ["node", "s.js"]),
         (Path(__file__), [sys.executable, __file__]),
         (__file__, [sys.executable, __file__]),
@@ -53,6 +54,8 @@ def test_an_entry_brings_its_environment() -> None:
     [
         "https://example.com/mcp",
         "HTTPS://example.com/mcp",
+        " https://example.com/mcp\n",
+        {"url": " https://example.com/mcp "},
         {"url": "https://example.com/mcp"},
         {"url": "Https://example.com/mcp"},
         {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer x"}},

@@ -70,7 +70,7 @@ def locate_target(target: Target) -> Serves | Command | Address:
             raise ConfigError(f"no such file: {target}")
         return Command(argv=command_of(target))
     if isinstance(target, str):
-        scheme, mark, rest = target.partition("://")
+        scheme, mark, rest = target.strip().partition("://")
         if mark and scheme.lower() in _SCHEMES:
             # RFC 3986, section 3.1: schemes are case-insensitive.
             return _make_address(f"{scheme.lower()}://{rest}", None)
@@ -80,7 +80,7 @@ def locate_target(target: Target) -> Serves | Command | Address:
         if not words:
             raise ConfigError("the command line is empty")
         if all(isinstance(word, str | PurePath) for word in words):
-            return Command(argv=list(words))
+            return Command(argv=list(map(str, words)))
     elif hasattr(target, "serve") and not isinstance(target, type):
         return target
     raise ConfigError(
@@ -151,7 +151,7 @@ def _read_entry(entry: Mapping[str, Any]) -> Command | Address:
     if read.fault is not None:
         raise ConfigError(read.fault)
     if read.url is not None:
-        scheme, mark, rest = read.url.partition("://")
+        scheme, mark, rest = read.url.strip().partition("://")
         where = _make_address(f"{scheme.lower()}{mark}{rest}", read.headers)
         return structs.replace(where, start_timeout=read.start_timeout)
     if read.command is None:
