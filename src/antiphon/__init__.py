@@ -14,15 +14,7 @@ __all__: list[str]
 def __getattr__(name: str) -> object:
     from antiphon.machine.public_names import load_public_name
 
-    try:
-        return load_public_name(__name__, name)
-    except AttributeError:
-        from antiphon.machine.other_frameworks import find_name
-
-        if name.startswith("_") or (found := find_name(name)) is None:
-            raise
-        # An AttributeError would lose its text in `from antiphon import NAME`.
-        raise ImportError(found) from None
+    return load_public_name(__name__, name)
 
 
 def __dir__() -> list[str]:

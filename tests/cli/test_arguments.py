@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.arguments import read_arguments, read_texts, suggest_similar
+from antiphon.cli.arguments import read_arguments, read_texts
 from antiphon.errors import ConfigError
+from antiphon.machine.other_frameworks import suggest_similar
 
 SCHEMA = {
     "type": "object",

@@ -132,9 +132,13 @@ def test_the_key_in_the_environment_chooses(monkeypatch: pytest.MonkeyPatch):
     assert choose_host(AnswerOptions(yes=True)).provider.name == "gpt-5-mini"
 
 
-def test_a_file_of_servers_is_none_of_ours():
-    """``--config`` may name either kind."""
-    assert read_configuration(Path("servers.json"), {}).files == ()
+def test_a_file_of_servers_is_none_of_ours(tmp_path: Path):
+    """``--config`` may name either kind, of files that are there."""
+    servers = tmp_path / "servers.json"
+    with pytest.raises(ConfigError, match=r"servers\.json: No such file"):
+        read_configuration(servers, {})
+    servers.write_text("{}", encoding="utf-8")
+    assert read_configuration(servers, {}).files == ()
 
 
 def test_a_store_without_a_terminal_keeps_the_questions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

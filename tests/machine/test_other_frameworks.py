@@ -93,6 +93,22 @@ def test_a_public_name_of_another_module_is_found():
     assert not hasattr(antiphon, "nothing")
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("from antiphon.server import FastMCP", "antiphon has no FastMCP; here: Server"),
+        ("from antiphon.client import ClientSession", "antiphon has no ClientSession; here: Client"),
+        ("from antiphon.server import ToolError", "ToolError is in antiphon$"),
+        ("from antiphon.host import ask_on_page", r"ask_on_page of antiphon\.web"),
+        ("from antiphon import get_access_token", "ctx.request.claims"),
+    ],
+)
+def test_a_name_is_also_looked_for_from_the_modules(line: str, said: str):
+    """Where people remember it to be from, and the functions too."""
+    with pytest.raises(ImportError, match=said):
+        exec(line, {})
+
+
 def test_a_misspelt_argument_is_recognised():
     """The nearest name is proposed; without one, all are listed."""
     with pytest.raises(ConfigError, match=r"Server\(\) takes no instruction=; did you mean instructions=\?"):

@@ -7,7 +7,6 @@ of the type that the input schema of a tool has; the server validates the values
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import math
 import sys
@@ -23,6 +22,7 @@ from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.checks.validate import validate_request
 from antiphon.machine.files import decode_text, name_errors, read_file
+from antiphon.machine.other_frameworks import suggest_similar
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams, read_properties, resolve_schema
@@ -56,12 +56,6 @@ def read_arguments(typed: Iterable[str], schema: Schema) -> dict[str, Any]:
 def read_texts(typed: Iterable[str]) -> dict[str, str]:
     """Read the arguments of a prompt, which are texts."""
     return {key: text for key, text, _ in map(_split_word, typed)}
-
-
-def suggest_similar(name: str, known: Sequence[str]) -> str:
-    """Return a hint for a message: the known name that was probably meant, or all known names."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known[:50]) or 'none'}"
 
 
 def find_by_prefix(prefix: str, known: Sequence[str], missing: str) -> str:

@@ -127,7 +127,8 @@ def _choose_reviewer(
 
 def read_configuration(file: Path | None, environ: Mapping[str, str]) -> Config:
     """Read the configuration. ``file``: that of ``--config``; a JSON file lists only servers and is not ours."""
-    return load_config(environ, file=file if file is not None and file.suffix == ".toml" else None)
+    is_ours = file is not None and (file.suffix == ".toml" or file.is_dir() or not file.exists())
+    return load_config(environ, file=file if is_ours else None)
 
 
 def _choose_provider(

@@ -40,7 +40,7 @@ def _read_table() -> dict[str, dict[str, str]]:
 ELSEWHERE: Mapping[str, Mapping[str, str]] = _read_table()
 """Where a name is looked for; the name; what to use instead."""
 
-_PUBLIC = ("types", "server", "client", "host", "gateway", "auth", "testing", "middleware")
+_PUBLIC = ("types", "server", "client", "host", "gateway", "auth", "testing", "middleware", "web")
 """Modules with public names beside the package itself."""
 _PLAIN = {"str": str, "int": Integral, "float": Real, "bool": bool, "None": NoneType}
 
@@ -83,7 +83,7 @@ def check_options(place: str, given: Mapping[str, object], taken: Callable[..., 
 
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}=?" if close else f"it takes {', '.join(known)}"
-            remedy = ELSEWHERE[place].get(name)
+            remedy = ELSEWHERE.get(place, {}).get(name)
             raise ConfigError(f"{place} takes no {name}=; {f'here: {remedy}' if remedy else hint}")
 
 
@@ -119,11 +119,17 @@ def _list_checks(owner: type) -> Sequence[tuple[str, str, tuple[type, ...], tupl
     return [each for each in found if each[2] or each[3]]
 
 
+def suggest_similar(name: str, known: Sequence[str]) -> str:
+    """Return a hint for a message: the known name that was probably meant, or all known names."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known[:50]) or 'none'}"
+
+
 def find_name(name: str) -> str | None:
-    """Say what to import in place of a name that the package ``antiphon`` does not have; ``None`` if nobody knows."""
+    """Say what to import in place of a name that a package of ours does not have; ``None`` if nobody knows."""
     if (remedy := ELSEWHERE["antiphon"].get(name)) is not None:
         return f"antiphon has no {name}; here: {remedy}"
-    if not name[:1].isupper():
-        return None
-    homes = (f"antiphon.{home}" for home in _PUBLIC)
+    homes = ("antiphon", *(f"antiphon.{home}" for home in _PUBLIC)) if name[:1].isupper() else ()
     return next((f"{name} is in {home}" for home in homes if name in import_module(home).__all__), None)

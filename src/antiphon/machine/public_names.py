@@ -13,7 +13,7 @@ from typing import Any
 
 
 def load_public_name(package: str, name: str) -> object:
-    """Load a name of a package, or its ``__all__``, and keep it there; ``AttributeError`` for any other name."""
+    """Load a name of a package, or its ``__all__``, and keep it there; ``ImportError`` for one that is elsewhere."""
     module: Any = sys.modules[package]
     homes = _read_stub(module)
     if name == "__all__":
@@ -21,6 +21,11 @@ def load_public_name(package: str, name: str) -> object:
     elif name in homes:
         value = getattr(import_module(homes[name]), name)
     else:
+        from antiphon.machine.other_frameworks import find_name
+
+        if not name.startswith("_") and (found := find_name(name)) is not None:
+            # An AttributeError would lose its text in `from antiphon import NAME`.
+            raise ImportError(found)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     setattr(module, name, value)
     return value

@@ -84,6 +84,14 @@ def test_rules_are_shown_in_the_order_they_are_weighed(policy: Cli):
     assert "max tokens 16384" in shown
 
 
+def test_a_file_that_is_not_there_is_not_taken_for_none(cli: Cli):
+    """What a misspelt file says would not apply, and nobody would hear of it."""
+    for name in ("none.json", "."):
+        done = cli("policy", "--config", name)
+        assert done.code == 2
+        assert f"antiphon: {name}: " in done.err
+
+
 def test_what_holds_is_printed_as_json(policy: Cli):
     """The policy, and the settings of each server."""
     [shown] = policy("--json").objects
@@ -296,7 +304,7 @@ def test_a_bad_condition_is_an_error_with_its_place(cli: Cli):
     Path("rules.toml").write_text(RULES.replace("args.", "arg."), encoding="utf-8")
     done = cli("policy", "show", "--config", "rules.toml")
     assert done.code != 0
-    assert "rules.toml, line 2: policy.rules[0]: when: there is no arg; did you mean args?" in done.err
+    assert "rules.toml, line 2: policy.rules[0]: when: there is no arg; did you mean 'args'?" in done.err
 
 
 def test_a_rule_that_names_a_server_is_an_error_with_its_place(cli: Cli):

@@ -180,7 +180,7 @@ def test_a_name_in_place_of_an_identity_is_refused(make: Callable[[], object]):
 
 def test_right_options_are_kept_as_they_are():
     """A list of rules does as well as a tuple, as in a file."""
-    rule = Rule(effect="allow", kind="tool", max_tokens=100)
+    rule = Rule(effect="allow", kind="sampling", max_tokens=100)
     assert Policy(rules=[rule]).rules == [rule]
     assert Budget(call=Cap(money=5)).call.money == 5
     assert Limits(per_minute=None).per_minute is None

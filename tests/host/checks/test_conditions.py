@@ -149,9 +149,9 @@ def test_all_facts_of_a_call_can_be_named(condition: str, more: dict[str, Any], 
 @pytest.mark.parametrize(
     ("condition", "remedy"),
     [
-        ("arg.amount > 1", "did you mean args"),
+        ("arg.amount > 1", "did you mean 'args'"),
         ("args.amount >", "not CEL"),
-        ('args.to.startWith("a")', "did you mean startsWith"),
+        ('args.to.startWith("a")', "did you mean 'startsWith'"),
         ("now.getHours() > 3", "there is no"),
         ("args.l.exists(x, args.m.exists(y, x == y))", "within another macro"),
         ("args.l.exists(x, x in args.m)", "within a macro"),

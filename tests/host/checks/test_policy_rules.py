@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -70,6 +72,22 @@ def test_the_first_of_the_matching_rules_is_named():
 def test_a_rule_matches_when_all_its_conditions_hold(rule: Rule, matches: bool):
     """Each condition by itself."""
     assert (decide(Policy(rules=(rule,)), request(), origin()).effect == "deny") == matches
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        {"kind": "sampling", "name": "delete_*"},
+        {"kind": "elicitation", "max_tokens": 5},
+        {"kind": "tool", "tools": True},
+        {"name": "pay", "over_tokens": 5},
+        {"max_tokens": 5, "over_tokens": 5},
+    ],
+)
+def test_a_rule_that_can_never_match_is_refused(conditions: dict[str, Any]):
+    """Its author would believe that something is denied."""
+    with pytest.raises(ValueError, match="never matches"):
+        Rule(effect="deny", **conditions)
 
 
 def test_tools_and_background_are_seen():

@@ -422,6 +422,33 @@ def test_a_mistake_is_told_with_its_line(text: str, message: str):
 
 
 @pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[models.a]\nprice = {input = 0,25}", "not TOML: .*line 2.*; a number is written with a point, as in 0.25"),
+        ("[defaults.budget]\nday = 1,50", "line 2.*; a number is written with a point"),
+        ("[defaults]\nreview = ask", 'line 2.*; a text stands in quotes, as in "ask"'),
+        ("[defaults]\nreview = 'ask'\nreview = 'never'\n", "line 3.*; the same key stands there twice"),
+        ("[defaults]\nattempts = '3'", "line 2: defaults.attempts: .*; write a whole number, without quotes"),
+        ("[defaults]\nreview_timeout = '10m'", "line 2: .*; write a number, without quotes"),
+        ("[gateway]\ntools = '!x'", r'line 2: gateway.tools: .*; write a list, as in \["..."\]'),
+        ("[gateway]\nservers = ['a']", r"line 2: .*; write a table: \[gateway.servers\]"),
+        ("[policy.rules]\neffect = 'deny'", r"line 1: policy.rules: .*; write \[\[policy.rules\]\]"),
+        ("[[policy.rules]]\neffect = 'deny'\ntool = 'pay'", "line 3: .*tool: .*; a rule gives the tool's name as name"),
+        ("[servers.s]\ncommand = 'npx'", "line 2: servers.s.command: .*; a server is named as target"),
+        ("[[rules]]\neffect = 'deny'", r"line 1: rules: .*; rules are written \[\[policy.rules\]\]"),
+        ("[budget]\nday = 5", r"line 1: budget: .*; for all servers it is \[defaults.budget\]"),
+        ("review_timeout = 5", r"line 1: review_timeout: .*; it stands below \[defaults\]"),
+        ("[review.sign_in]\nurl = 'x'\n[review.sign_in.roles]\nboss = ['*']", "line 3: review.sign_in.roles: .*'boss'"),
+        ("[review.sign_in]\nurl = 'x'\n[review.sign_in.roles]\nadmin = 'a'", r"line 3: review.sign_in.roles: .*a list"),
+    ],
+)
+def test_a_mistake_is_told_with_what_to_write(text: str, message: str):
+    """An operator need not know what a parser calls it."""
+    with pytest.raises(ConfigError, match=message):
+        parse_document(text, "f")
+
+
+@pytest.mark.parametrize(
     "line",
     ["key = 'sk-proj-abcdef0123456789'", "api_key = 'sk-proj-abcdef0123456789'", "token = 'sk-proj-abcdef0123456789'"],
 )

@@ -90,7 +90,7 @@ async def test_a_rule_must_cover_the_call_that_was_shown():
     for scope, when, said in (
         ("always", "args.amount > 100", "does not meet the condition"),
         ("always", "no rule", "the condition cannot be used: not CEL"),
-        ("always", "arg.amount == 100", r"the condition cannot be used: there is no arg; did you mean args\?"),
+        ("always", "arg.amount == 100", r"the condition cannot be used: there is no arg; did you mean 'args'\?"),
         ("always", '!("pay" in calls)', "only a rule can use calls"),
         ("always", "links == [] && session == []", "only a rule can use links, session"),
         ("once", "args.amount == 100", "more than once"),

@@ -14,7 +14,6 @@ from typing import Annotated
 
 import click
 
-from antiphon.cli.arguments import suggest_similar
 from antiphon.cli.config_files import ask_for_trust, describe_servers, find_config_folder, read_config
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list
@@ -27,6 +26,7 @@ from antiphon.host.config.toml_files import Trust, load_config
 from antiphon.host.models.selection import USUAL
 from antiphon.host.providers.base import key_variables
 from antiphon.host.store.store_location import state_folder
+from antiphon.machine.other_frameworks import suggest_similar
 from antiphon.web.page_reviewer import load_opener
 
 

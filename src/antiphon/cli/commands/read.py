@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, TypeVar, cast
 
-from antiphon.cli.arguments import read_texts, suggest_similar
+from antiphon.cli.arguments import read_texts
 from antiphon.cli.open_client import name_left_out, open_client
 from antiphon.cli.options import AnswerOptions, Json, Reach, TargetText
 from antiphon.cli.output.formats import first_line, is_terminal, print_json, print_list, print_text
 from antiphon.cli.output.output_files import Output, data_of, format_block, format_contents, part_of, save_parts
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, PeerError
+from antiphon.machine.other_frameworks import suggest_similar
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.tools import Tool, read_properties

@@ -18,6 +18,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.checks.labels import Label
+from antiphon.machine.other_frameworks import suggest_similar
 from antiphon.machine.public_names import describe_install
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
@@ -308,7 +309,7 @@ def _check_calls(tokens: _Tokens, compile_text: Callable[[str], Any]) -> int:
         if not tokens.is_call(at) or name in _WORDS:
             continue
         if name not in _FUNCTIONS:
-            raise ValueError(f"there is no function {name}(){_suggest_name(name, _FUNCTIONS)}")
+            raise ValueError(f"there is no function {name}(); {suggest_similar(name, [*_FUNCTIONS])}")
         if name == "matches":
             matches += 1
             _check_pattern(tokens, at, compile_text)
@@ -337,13 +338,6 @@ def _check_names(tokens: _Tokens) -> None:
         if tokens.in_macro[at] and name in ("args", "calls", "links"):
             raise ValueError(f"{name} stands within a macro: there, only the item and short values are compared")
         if name not in VARIABLES and not (tokens.in_macro[at] and name in tokens.bound):
-            raise ValueError(f"there is no {name}{_suggest_name(name, VARIABLES)}")
+            raise ValueError(f"there is no {name}; {suggest_similar(name, [*VARIABLES])}")
     if tokens.in_macro.count(True) and "+" in (text for at, text in enumerate(tokens.texts) if tokens.in_macro[at]):
         raise ValueError("a macro adds nothing: compare its items as they are")
-
-
-def _suggest_name(name: str, known: Iterable[str]) -> str:
-    import difflib
-
-    close = next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)
-    return f"; did you mean {close}?" if close else f"; there are: {', '.join(known)}"

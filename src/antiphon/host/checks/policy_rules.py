@@ -69,6 +69,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         check_options(self)
         for name in self.to or ():
             check_name(name)
+        kinds = {kind for kind, names in _ABOUT.items() if any(getattr(self, name) is not None for name in names)}
+        if len(kinds | ({self.kind} if self.kind else kinds)) > 1:
+            raise ValueError(f"never matches: {_KINDS}")
+        if self.max_tokens is not None and self.over_tokens is not None and self.over_tokens >= self.max_tokens:
+            raise ValueError("never matches: over_tokens is not below max_tokens")
         if self.demands and self.effect != "ask":
             raise ValueError('to and people are for a rule with effect = "ask"')
         if self.when is not None:
@@ -326,6 +331,7 @@ _ABOUT: dict[Kind, tuple[str, ...]] = {
     "tool": ("name", "read_only", "when", "to", "people"),
 }
 """The conditions of a rule that only asks of one kind can meet."""
+_KINDS = "; ".join(f"{', '.join(names)} are for kind = {kind}" for kind, names in _ABOUT.items())
 _SAID: dict[Kind, str] = {"sampling": "sampling", "elicitation": "an elicitation", "tool": "the call of a tool"}
 
 

@@ -14,7 +14,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast, get_args, get_origin
@@ -29,6 +29,7 @@ from antiphon.host.model_catalogue import PROVIDERS, Model
 from antiphon.host.models.selection import fill_in_model, standard_model
 from antiphon.host.store.store_location import state_folder
 from antiphon.machine.files import decode_text, name_errors, open_file, parse_toml, read_file, replace_file
+from antiphon.machine.other_frameworks import suggest_similar
 
 NAME = "antiphon.toml"
 MAX_CONFIG = 1024 * 1024
@@ -196,8 +197,9 @@ class _Reader:
         except RecursionError:
             raise ConfigError(f"{file}: not TOML that can be read") from None
         except ValueError as error:
-            # tomllib's message ends in "(at line 3, column 5)".
-            raise ConfigError(f"{file}: not TOML: {error}") from None
+            # tomllib's message ends in "(at line 3, column 5)", or in "(at end of document)".
+            line = text.split("\n")[int((re.findall(r"at line (\d+)", str(error)) or "0")[0]) - 1]
+            raise ConfigError(f"{file}: not TOML: {error}{_find_remedy(f'{error}: {line}', '')}") from None
         self._lines = Lines(text)
 
     def document(self) -> ConfigDocument:
@@ -266,9 +268,7 @@ class _Reader:
             if name.lower() in _LIKELY_KEYS:
                 # The value is not repeated, because it may well be a key.
                 self._fail((*place, name), 'keys stay in the environment: name the variable, key = "MY_API_KEY"')
-            close = _close_to(name, known)
-            remedy = f"did you mean {close!r}?" if close else f"there are: {', '.join(known)}"
-            self._fail((*place, name), f"there is no such key; {remedy}")
+            self._fail((*place, name), f"there is no such key; {suggest_similar(name, known)}")
 
     def _check_references(self, document: ConfigDocument) -> None:
         """Refuse names of models that are not in this file, if it has any: most likely a typing error."""
@@ -288,8 +288,8 @@ class _Reader:
 
     def _check_provider(self, model: Model) -> None:
         if model.provider not in PROVIDERS:
-            close = _close_to(model.provider, PROVIDERS)
-            remedy = f"did you mean {close!r}?" if close else 'what speaks as OpenAI does is "openai-compatible"'
+            close = suggest_similar(model.provider, [*PROVIDERS])
+            remedy = close if "mean" in close else 'what speaks as OpenAI does is "openai-compatible"'
             self._fail(("models", model.name, "provider"), f"there is no provider {model.provider!r}; {remedy}")
         if model.provider == "openai-compatible" and model.base_url is None:
             self._fail(("models", model.name), "openai-compatible needs a base_url")
@@ -300,14 +300,8 @@ class _Reader:
 
     def _fail(self, place: Place, problem: str) -> NoReturn:
         path = ".".join(f"[{step}]" if isinstance(step, int) else step for step in place).replace(".[", "[")
-        raise ConfigError(f"{self._file}, line {self._lines.of(place)}: {path}: {problem}")
-
-
-def _close_to(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that was probably meant."""
-    import difflib
-
-    return next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)
+        said = f"{path}: {problem}"
+        raise ConfigError(f"{self._file}, line {self._lines.of(place)}: {said}{_find_remedy(said, path)}")
 
 
 def _struct_in(kind: object) -> type[msgspec.Struct] | None:
@@ -328,10 +322,16 @@ def _list_choices(kind: object, steps: list[str | int], problem: str) -> str:
     return f"; there are: {', '.join(words_in(kind))}"
 
 
+def _find_remedy(said: str, path: str) -> str:
+    """Say what to write, if the mistake is a usual one."""
+    table = msgspec.toml.decode(Path(__file__).with_name("mistakes.toml").read_bytes(), type=dict[str, str])
+    return next((f"; {each.replace('PLACE', path)}" for form, each in table.items() if re.search(form, said)), "")
+
+
 def _split_path(path: str) -> list[str | int]:
-    """Split msgspec's path ``$.steps[1].input`` (in backquotes)."""
+    """Split msgspec's path ``$.steps[1].input`` (in backquotes); a name that a user has chosen is not in it."""
     steps: list[str | int] = []
-    for part in path.strip("`").removeprefix("$").split("."):
+    for part in path.removeprefix("`key` in ").strip("`").removeprefix("$").replace("[...]", "").split("."):
         name, _, rest = part.partition("[")
         if name:
             steps.append(name)
