@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from antiphon import Client
+from antiphon import Client, Server
 from antiphon.adapters.pydantic_ai import AntiphonToolset
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.host import Host, Scripted
 from tests.adapters.servers import every_kind
 
@@ -21,6 +21,27 @@ def test_a_framework_can_decide_only_with_a_host_and_its_clients():
             AntiphonToolset(tools, host=host, approval="framework")
     with pytest.raises(ConfigError, match="approval is"):
         AntiphonToolset([], approval=cast("Any", "nobody"))
+
+
+@pytest.mark.parametrize(
+    "given", [Server("shop"), [Server("shop")], "http://127.0.0.1:1/mcp", "python shop.py", {}, None]
+)
+def test_what_is_no_client_is_refused_with_the_remedy(given: Any):
+    """A server, an address or a command line has to become a client first."""
+    with pytest.raises(ConfigError, match=r"AntiphonToolset\(\) takes clients.*: write Client\(...\) around"):
+        AntiphonToolset(given)
+
+
+def test_a_misspelt_option_is_refused():
+    """An approval that is silently dropped would let every call run."""
+    with pytest.raises(ConfigError, match=r"AntiphonToolset\(\) takes no aproval=; did you mean approval=\?"):
+        AntiphonToolset([], **cast("Any", {"aproval": "framework"}))
+
+
+async def test_an_adapter_that_was_not_entered_says_so():
+    """An empty list would give the agent no tools, and nobody a reason."""
+    with pytest.raises(LocalProtocolError, match="use the AntiphonToolset inside `async with`"):
+        await AntiphonToolset(Client(every_kind([]))).get_tools(cast("Any", None))
 
 
 async def test_a_client_that_asks_by_itself_is_not_combined_with_the_framework():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, Literal, NoReturn, Self, TypedDict, Unpack
 
 from antiphon.client.client import Client
 from antiphon.client.connection.server_files import read_servers, substitute_variables, variables_in
-from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, PeerError, Rejected
+from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, LocalProtocolError, PeerError, Rejected
 from antiphon.gateway.gateway import Gateway
 from antiphon.host.agent_run.offered_tools import OfferedTool, call_for_model, call_tool, offer_tools
 from antiphon.host.config.toml_files import Trust
@@ -29,6 +30,7 @@ from antiphon.host.review.review import Approve, Decision, Deferred, Deny, NoRev
 from antiphon.host.review.review import digest as digest_of
 from antiphon.host.store.base import PendingCallRow
 from antiphon.machine.files import name_errors, read_file
+from antiphon.machine.other_frameworks import check_options
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
@@ -76,6 +78,12 @@ class AgentTools:
     """The name of the framework, for the record."""
 
     def __init__(self, tools: Tools, **options: Unpack[AgentOptions]) -> None:
+        name = type(self).__name__
+        check_options(f"{name}()", options, AgentOptions.__annotations__)
+        given = tools if isinstance(tools, Sequence) else [tools]
+        is_file = isinstance(tools, str | PathLike) and not re.search(r"://|\.py$", str(tools))
+        if not is_file and not all(isinstance(each, Client | Gateway) for each in given):
+            raise ConfigError(f"{name}() takes clients, a gateway or a file: write Client(...) around {tools!r}")
         self._tools, self._host = tools, options.get("host")
         self._on_progress = options.get("on_progress")
         host, approval = self._host, options.get("approval", "host")
@@ -114,6 +122,8 @@ class AgentTools:
 
     async def _offer(self) -> Mapping[str, OfferedTool]:
         """List the tools that a model may call, by the names for it; those of the last list if a server has ended."""
+        if not self._entered:
+            raise LocalProtocolError(f"Not connected: use the {type(self).__name__} inside `async with`")
         try:
             await self._connect_again()
             self._offered = await offer_tools(list(self._clients))
