@@ -82,6 +82,14 @@ def test_what_means_nothing_is_refused(folder: Path, target: str, message: str):
         resolve_target(target)
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("hats", "hats.py"), ("hats:server", "hats.py:server")])
+def test_a_file_without_its_ending_is_recognised(folder: Path, typed: str, meant: str):
+    """As other tools name a module."""
+    Path("hats.py").write_text("", encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
+        resolve_target(typed)
+
+
 @pytest.mark.parametrize(
     "name", ["My Server", "it's", 'a "b', "a/b", "\u65e5\u672c \u8a9e", "shop.py", "npx -y thing", " "]
 )

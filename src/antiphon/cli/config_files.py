@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from antiphon.cli.arguments import suggest_similar
 from antiphon.cli.output.formats import WRONG_USAGE, Failed
 from antiphon.client.connection import server_files
 from antiphon.client.connection.targets import Address, Target, describe_location, locate_target, split_line
@@ -33,6 +32,7 @@ from antiphon.host.config.settings import Config, GatewaySettings, Profile, Serv
 from antiphon.host.config.toml_files import Trust
 from antiphon.identity import command_of
 from antiphon.machine.files import name_errors, read_file
+from antiphon.machine.other_frameworks import suggest_similar
 from antiphon.wire.origin import Origin, describe_target, identify_target, list_coarser
 
 log = logging.getLogger("antiphon.gateway")
@@ -278,7 +278,9 @@ def resolve_target(text: str, config: Path | None = None) -> str | list[str] | M
         # nothing is imported from the current folder, so the server is the same in every folder.
         return [sys.executable, "-P", "-m", "antiphon", "serve", f"{Path(named['file']).absolute()}:{named['name']}"]
     if words[0].endswith(".py"):
-        return _find_program(words)
+        if not Path(words[0]).is_file():
+            raise ConfigError(f"no such file: {words[0]}")
+        return [*command_of(words[0]), *words[1:]]
     if len(words) == 1:
         # Raises an error that names the unreadable file, or the given file without such a server.
         find_entry(text, config)
@@ -299,13 +301,9 @@ def _report_unknown(text: str, config: Path | None) -> ConfigError:
     address = "; an address begins with http, https, ws or wss" if "://" in text else ""
     known = list_names(config)
     meant = f"; {suggest_similar(text, known)}" if known else ""
+    if Path(f"{(stem := text.partition(':')[0])}.py").is_file():
+        meant = f"; did you mean '{stem}.py{text.removeprefix(stem)}'?"
     return ConfigError(f"{text!r} is no program, no .py file, and no server named in {looked}{address}{meant}")
-
-
-def _find_program(words: list[str]) -> list[str]:
-    if not Path(words[0]).is_file():
-        raise ConfigError(f"no such file: {words[0]}")
-    return [*command_of(words[0]), *words[1:]]
 
 
 def target_of(found: FoundEntry, name: str) -> Mapping[str, object]:

@@ -15,6 +15,19 @@ from antiphon.wire.revisions import REVISIONS
 from tests.cli.conftest import Cli
 from tests.cli.program import SERVERS, SHOP, at_terminal, ended
 
+_RAISING = """from antiphon import Server
+
+server = Server("hats")
+
+
+@server.tool
+def price() -> float:
+    return {}["hat"]
+
+
+server.run()
+"""
+
 
 def test_arguments_are_read_by_the_schema_of_the_tool(shop: Cli):
     """Numbers and booleans arrive as such."""
@@ -43,6 +56,18 @@ def test_a_tool_that_fails_is_1(shop: Cli):
     done = shop("call", SHOP, "refuse", "reason=sold out")
     assert (done.code, done.out) == (1, "sold out\n")
     assert "the tool reports a failure" in done.err
+
+
+def test_a_failure_that_the_server_keeps_to_itself_is_found_with_verbose(shop: Cli, tmp_path: Path):
+    """Its text is in the server's standard error, which is shown only if wanted."""
+    file = tmp_path / "hats.py"
+    file.write_text(_RAISING, encoding="utf-8")
+    done = shop("call", str(file), "price")
+    assert "price failed: KeyError" in done.out
+    assert "price: the tool reports a failure; -v shows what its server writes about it" in done.err
+    done = shop("call", "-v", str(file), "price")
+    assert "KeyError: 'hat'" in done.err
+    assert "-v shows" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -77,7 +102,8 @@ def test_without_a_key_nothing_stands_in_for_a_model(shop: Cli):
     done = shop("call", SHOP, "describe", "product=tea", "--yes")
     assert done.code == 1
     assert "[echo]" not in done.out
-    assert "describe: no model can answer it" in done.err
+    assert "describe: no model can answer it: " in done.err
+    assert done.err.index("the environment has no ANTHROPIC_API_KEY") < done.err.index("configure one")
     assert "ANTHROPIC_API_KEY or OPENAI_API_KEY or GEMINI_API_KEY or GOOGLE_API_KEY" in done.err
     assert "--provider echo" in done.err
     assert "API_KEY" not in done.out

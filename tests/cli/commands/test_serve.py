@@ -64,6 +64,16 @@ def test_a_file_named_from_its_folder_is_named_with_the_line(cli: Cli, monkeypat
     assert done.err == "antiphon: broken.py:6: ZeroDivisionError: division by zero\n"
 
 
+def test_a_mistake_that_a_decorator_finds_is_named_with_the_line(cli: Cli, tmp_path: Path):
+    """As an exception of Python is; the exit code says that the file is wrong."""
+    file = tmp_path / "hats.py"
+    tool = "@server.tool\ndef price(): ...\n"
+    file.write_text(f"from antiphon import Server\nserver = Server('hats')\n{tool}{tool}", encoding="utf-8")
+    done = cli("serve", str(file))
+    assert done.code == 2
+    assert done.err == f"antiphon: {file}:5: tool 'price' is there already: choose another name, or remove it first\n"
+
+
 def test_one_server_under_two_names_is_one():
     """An alias is no second server."""
     module = load_file(SERVERS / "two.py")

@@ -199,5 +199,5 @@ def test_a_url_that_cannot_be_read_is_refused(target: object) -> None:
 
 def test_a_whole_configuration_is_told_to_be_one_entry() -> None:
     """Clients of others take all servers of a file."""
-    with pytest.raises(ConfigError, match="this is no entry of mcpServers"):
+    with pytest.raises(ConfigError, match="this is no entry of mcpServers, of which Gateway takes several"):
         locate_target({"mcpServers": {"shop": {"command": "shop"}}})

@@ -16,7 +16,7 @@ import click
 import msgspec
 from msgspec import structs
 
-from antiphon.cli.arguments import read_arguments, suggest_similar
+from antiphon.cli.arguments import read_arguments
 from antiphon.cli.commands.read import format_signature
 from antiphon.cli.open_client import open_client
 from antiphon.cli.options import AnswerOptions, ClickCommand, CommandGroup, Json, ModelApi, Reach, TargetText
@@ -28,6 +28,7 @@ from antiphon.client.task import TaskHandle
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.host.store.store_location import state_folder
 from antiphon.machine.files import read_file, replace_file
+from antiphon.machine.other_frameworks import suggest_similar
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import CallToolResult, Tool
 
@@ -94,6 +95,8 @@ async def command(
         needed = cast("list[object]", required) if isinstance(required, list) else []
         is_complete = all(each in given for each in needed)
         takes = "" if is_complete else f"; it takes {format_signature(known)}"
+        if result.text.startswith(f"{tool} failed: ") and not reach.verbose and "://" not in target:
+            takes += "; -v shows what its server writes about it"
         teller.say(f"{tool}: the tool reports a failure{takes}", "red")
     return FAILED if result.is_error else 0
 

@@ -14,7 +14,7 @@ from typing import Annotated
 import click
 
 from antiphon.cli.network_options import ListenOptions
-from antiphon.cli.output.formats import Failed
+from antiphon.cli.output.formats import Failed, exit_code
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.server.app import Server
@@ -88,10 +88,9 @@ def load_file(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     try:
         specification.loader.exec_module(module)
-    except AntiphonError:
-        raise
     except Exception as error:
-        raise Failed(f"{find_line(error, path)}: {type(error).__name__}: {error}") from error
+        kind = "" if isinstance(error, AntiphonError) else f"{type(error).__name__}: "
+        raise Failed(f"{find_line(error, path)}: {kind}{error}", exit_code(error)) from error
     return module
 
 

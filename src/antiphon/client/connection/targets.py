@@ -155,7 +155,7 @@ def _read_entry(entry: Mapping[str, Any]) -> Command | Address:
         where = _make_address(f"{scheme.lower()}{mark}{rest}", read.headers)
         return structs.replace(where, start_timeout=read.start_timeout)
     if read.command is None:
-        raise ConfigError(f"this is no entry of mcpServers: it has neither command nor url; it may have {_ENTRY}")
+        raise ConfigError(f"this is no entry of mcpServers, of which Gateway takes several: it may have {_ENTRY}")
     return Command(
         argv=[read.command, *read.args],
         env=read.env,

@@ -567,7 +567,8 @@ class Case:
             cause = cause.format(obstacle=obstacle_of(reviewer))
         if reason == "expired" and isinstance(reviewer, QueueReviewer):
             why = reviewer.where
-        return f"{cause}: {why}" if cause and why else cause
+        head, _, remedies = cause.partition(": ")
+        return f"{head}: {why}; {remedies}".removesuffix("; ") if cause and why else cause
 
     def _tell(self, reason: Reason, cause: str) -> None:
         """Report a refusal that no person made and that somebody can remedy; log it once per host."""
