@@ -155,6 +155,21 @@ def test_what_is_no_json_is_named_with_its_place(text: str, place: str):
     assert str(caught.value) == f"m.json, {place}"
 
 
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ('{"command": "x"\n "args": []}', "line 2, column 2: a: not JSON: Expecting ',' delimiter"),
+        ('{"command": "C:\\x"}', "line 1, column 37: a: not JSON: Invalid \\escape"),
+    ],
+)
+def test_a_mistake_in_an_entry_is_named_with_its_own_place(entry: str, told: str):
+    """Its owner has written it by hand, and has to find it."""
+    file = read_document(Path("m.json"), f'{{"mcpServers": {{"a": {entry}}}}}'.encode(), "mcpServers")
+    with pytest.raises(ConfigError) as caught:
+        file.servers()
+    assert str(caught.value) == f"m.json, {told}"
+
+
 @pytest.mark.parametrize(("name", "text"), [("c.toml", "= 1"), ("g.yaml", "a: [")])
 def test_what_is_no_toml_or_yaml_is_refused(name: str, text: str):
     """With the library's words for it."""

@@ -150,11 +150,11 @@ class _Json:
                 return index
 
     def _value(self, entry: _Member) -> Any:
-        text = self._text[entry.value : entry.end]
         try:
-            return read_json(text)
-        except ConfigError:
-            raise self._wrong(entry.value, f"{entry.name}: not JSON") from None
+            return read_json(self._text[entry.value : entry.end])
+        except ConfigError as error:
+            at = getattr(error.__context__, "pos", 0)
+            raise self._wrong(entry.value + at, f"{entry.name}: {str(error).partition(': ')[2]}") from None
 
     # --- changes --------------------------------------------------------------------------------------------------
 
