@@ -109,6 +109,13 @@ def test_a_name_is_also_looked_for_from_the_modules(line: str, said: str):
         exec(line, {})
 
 
+@pytest.mark.parametrize("name", ["list_tools", "call_tool"])
+def test_a_decorator_of_the_low_level_server_is_told_its_place(name: str):
+    """The official SDK has a ``Server``, too, so that only its decorators fail."""
+    with pytest.raises(AttributeError, match=r"in place of the decorator, server\.add_tool\("):
+        getattr(Server("shop"), name)
+
+
 def test_a_misspelt_argument_is_recognised():
     """The nearest name is proposed; without one, all are listed."""
     with pytest.raises(ConfigError, match=r"Server\(\) takes no instruction=; did you mean instructions=\?"):
