@@ -49,9 +49,6 @@ CALM = 8
 _SAME_TURN = 0.000_1
 """Seconds after a transaction in which a change may belong to the same turn of the event loop, and more may come in it.
 To be told of the end of each turn would take one turn more of every change that comes alone."""
-_TURNS = 4
-"""Turns of the event loop in which changes are collected. A call that was read in the same turn as others needs about
-as many to come here; with more turns nothing is gained."""
 
 
 class Grouped(Generic[C]):
@@ -128,13 +125,14 @@ class Grouped(Generic[C]):
         if self._alone or self._waiting:
             self._collect()
 
-    def _collect(self, turns: int = _TURNS) -> None:
-        """Begin the next transaction after so many turns of the event loop, with all changes until then."""
+    def _collect(self) -> None:
+        """Begin the next transaction after four turns of the event loop, with all changes until then.
+
+        A call that was read in the same turn as others needs about as many to come here.
+        """
         self._is_collecting = True
-        if turns:
-            asyncio.get_running_loop().call_soon(self._collect, turns - 1)
-        else:
-            self._begin()
+        later: Any = asyncio.get_running_loop().call_soon
+        later(later, later, later, self._begin)
 
 
 Work = Callable[[Connection], object]
