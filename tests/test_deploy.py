@@ -239,3 +239,48 @@ async def test_the_replicas_of_compose_share_their_sessions(tmp_path: Path) -> N
         assert (await post(1, {"method": "notifications/initialized"})).status == 202
         served = await post(1, {"id": 1, "method": "tools/call", "params": call})
         assert "hat: 12.00" in await served.text()
+
+
+def lay_out(places: dict[str, str]) -> dict[str, str]:
+    """Make the folders of a service, with one server to stand behind the gateway."""
+    config = Path(places["XDG_CONFIG_HOME"]) / "antiphon"
+    for folder in (config, Path(places["HOME"])):
+        folder.mkdir(parents=True)
+    entry = {"command": sys.executable, "args": [str(DEPLOY / "shop.py")]}
+    (config / "servers.json").write_text(json.dumps({"mcpServers": {"shop": entry}}), encoding="utf-8")
+    return places
+
+
+@pytest.mark.parametrize(("unit", "said"), [("gateway", "Serving shop over http"), ("review", "Review page: http")])
+async def test_what_the_unit_of_systemd_starts_serves(unit: str, said: str, tmp_path: Path) -> None:
+    """With the arguments, folders and variables that it names, below another folder and at free ports."""
+    text = (DEPLOY / "antiphon@.service").read_text(encoding="utf-8")
+    [arguments] = re.findall(rf"^# +{unit}\.env +ARGS=(.+)$", text, re.MULTILINE)
+    [variables] = re.findall(r"^Environment=(.+)$", text, re.MULTILINE)
+    [program] = re.findall(r"^ExecStart=/opt/antiphon/bin/antiphon \$(\w+)$", text, re.MULTILINE)
+    assert program == "ARGS"
+    places = lay_out(
+        {name: f"{tmp_path}{path}" for name, _, path in (each.partition("=") for each in variables.split())}
+    )
+    words = re.sub(r"8[07]00", lambda _: str(free_port()), arguments).split()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "antiphon", *words),
+        cwd=places["HOME"],
+        env={"PATH": os.environ["PATH"], "ANTIPHON_TOKEN": "t" * 32, **places},
+        stdin=DEVNULL,
+        stdout=DEVNULL,
+        stderr=PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while said not in (line := (await process.stderr.readline()).decode()):
+                assert line, "it has ended"
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE):
+            rest = await process.stderr.read()
+            assert await process.wait() in (0, -signal.SIGTERM, 128 + signal.SIGTERM), rest
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    assert (Path(places["XDG_STATE_HOME"]) / "antiphon").is_dir()
