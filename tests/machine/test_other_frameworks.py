@@ -7,7 +7,7 @@ import inspect
 import re
 from fractions import Fraction
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -128,6 +128,19 @@ def test_a_misspelt_argument_is_recognised():
         Server("shop", "It sells hats.")
     with pytest.raises(ConfigError, match="the server first"):
         Server("shop").mount("api", Server("other"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("size", r"takes no size=; here: the tool's arguments are one dict: client.call_tool\("),
+        ("tmeout", r"takes no tmeout=; did you mean timeout=\?"),
+    ],
+)
+async def test_arguments_of_a_tool_are_told_their_place(name: str, said: str):
+    """Nobody can list what a server's tools take, so any name may be meant as one of them."""
+    with pytest.raises(ConfigError, match=said):
+        await Client(Server("shop")).call_tool("price", **cast("Any", {name: 3}))
 
 
 @pytest.mark.parametrize("place", ELSEWHERE)

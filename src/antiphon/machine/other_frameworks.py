@@ -38,7 +38,7 @@ def _read_table() -> dict[str, dict[str, str]]:
 
 
 ELSEWHERE: Mapping[str, Mapping[str, str]] = _read_table()
-"""Where a name is looked for; the name; what to use instead."""
+"""Where a name is looked for; the name, or ``*`` for any other one; what to use instead."""
 
 _PUBLIC = ("types", "server", "client", "host", "gateway", "auth", "testing", "middleware", "web")
 """Modules with public names beside the package itself."""
@@ -83,7 +83,7 @@ def check_options(place: str, given: Mapping[str, object], taken: Callable[..., 
 
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}=?" if close else f"it takes {', '.join(known)}"
-            remedy = ELSEWHERE.get(place, {}).get(name)
+            remedy = (remedies := ELSEWHERE.get(place, {})).get(name) or (None if close else remedies.get("*"))
             raise ConfigError(f"{place} takes no {name}=; {f'here: {remedy}' if remedy else hint}")
 
 
