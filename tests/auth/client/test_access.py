@@ -138,3 +138,36 @@ def test_what_is_no_token_is_refused_at_once():
     wrong: Any = 5
     with pytest.raises(ConfigError, match="auth= is a token, an async function that returns one, or OAuth"):
         access_to("https://shop.example/mcp", wrong)
+
+
+async def test_a_refresh_that_fails_is_not_tried_again_by_the_same_call():
+    """The refresh token may have arrived, and an issuer that gets it twice ends the login."""
+    async with protected() as resource:
+        authority = resource.authority
+        authority.lasts = 10
+        async with Client(resource.url, auth=OAuth(open_page=Person())) as client:
+            authority.tokens.clear()
+            authority.answer = lambda *_: web.Response(status=503)
+            before = len(authority.seen("/token"))
+            with pytest.raises(Unauthorized, match="HTTP 503"):
+                await client.call_tool("echo", {})
+    assert len(authority.seen("/token")) == before + 1
+
+
+@pytest.mark.parametrize("lasts", [10, 3600])
+async def test_a_login_is_renewed_where_its_issuer_has_moved_its_token_endpoint(lasts):
+    """The stored address leads nowhere; nobody has to sign in for that."""
+    async with protected() as resource:
+        authority, person = resource.authority, Person()
+        authority.lasts = lasts
+        async with Client(resource.url, auth=OAuth(open_page=person)) as client:
+            authority.tokens.clear()
+            authority.changes["token_endpoint"] = f"{authority.url}/moved"
+            authority.answers["/moved"] = authority._token
+            authority.answers["/token"] = lambda *_: web.Response(status=404)
+            await client.call_tool("echo", {})
+            authority.tokens.clear()
+            await client.call_tool("echo", {})
+    assert len(person.pages) == 1
+    assert authority.seen("/moved")
+    assert authority.ended == 0

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import cast
 from weakref import WeakKeyDictionary
 
+from msgspec import structs
 from yarl import URL
 
 from antiphon.auth.challenge import Challenge, ProofKey, oauth_challenge, read_challenges
@@ -25,6 +26,7 @@ from antiphon.auth.client.oauth import Auth, OAuth
 from antiphon.auth.client.renewal import CLAIM, renew_login, sign_in_once
 from antiphon.auth.client.sign_in import sign_in
 from antiphon.auth.client.store import Login
+from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized
 from antiphon.machine.asyncio_tasks import ignore_error
 from antiphon.machine.ip_addresses import is_public
@@ -184,12 +186,12 @@ class SignedIn:
         is_new = before is None or login.access_token != before.access_token
         return is_new and wanted <= {*login.asked}
 
-    async def still_issued_by(self, issuer: str, challenge: Challenge | None) -> bool:
-        """Return whether the server still accepts the tokens of an issuer."""
+    async def find_issuer(self, used: str, challenge: Challenge | None) -> ServerMetadata:
+        """Return the issuer whose tokens the server accepts, as it describes itself now: ``used`` if it may be."""
         hint = challenge.resource_metadata if challenge is not None else None
         async with self._fetching() as fetch:
-            found = await discover_server(fetch, self.server, hint, issuer=self.settings.issuer, used=issuer)
-        return found.server.issuer == issuer
+            found = await discover_server(fetch, self.server, hint, issuer=self.settings.issuer, used=used)
+        return found.server
 
     def key_of(self, login: Login) -> ProofKey | None:
         """Return the key that a login's token is bound to."""
@@ -240,6 +242,8 @@ class _Entering:
         self._renewed = False
         self._met: frozenset[str] = frozenset()
         """Scopes that a person was already asked for during this request."""
+        self._failed: Unauthorized | None = None
+        """Why the token could not be refreshed before it was sent."""
         self._why: str | None = None
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
@@ -250,7 +254,7 @@ class _Entering:
         except Unauthorized as error:
             # The refresh failed for now. The token may still be valid; if not, the error is reported with
             # the refusal.
-            self._why = error.message
+            self._why, self._failed = error.message, error
             self._sent = login = await self._access.login()
         if login is None:
             return {}
@@ -294,9 +298,13 @@ class _Entering:
         if sent is None or sent.refresh_token is None or self._renewed:
             return False
         self._renewed = True
-        if not await self._access.still_issued_by(sent.metadata.issuer, challenge):
+        found = await self._access.find_issuer(sent.metadata.issuer, challenge)
+        if found.issuer != sent.metadata.issuer:
             return False
-        return await self._access.renew(sent) is not None
+        if self._failed is not None and found.token_endpoint == sent.metadata.token_endpoint:
+            # Nothing has changed since: a refresh token that comes twice may end the login.
+            raise self._failed
+        return await self._access.renew(structs.replace(sent, metadata=found)) is not None
 
     async def _step_up(self, challenge: Challenge | None, *, ask: bool) -> bool:
         """Request the missing scopes together with all earlier ones; once for each challenge."""

@@ -83,7 +83,8 @@ def _claim_login(kept: Document, login: Login, owner: str) -> Login | None:
     state, current = _look_up_standing(kept, login)
     if state != "free" or current is None:
         return None
-    claimed = structs.replace(current, claim=claim_of(owner, CLAIM))
+    # The issuer may have moved its token endpoint since the login was stored.
+    claimed = structs.replace(current, claim=claim_of(owner, CLAIM), metadata=login.metadata)
     kept.put(claimed)
     return claimed
 
