@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from yarl import URL
 
-from antiphon.machine.loopback import LOOPBACK, is_loopback, origin_of, show_address
+from antiphon.machine.loopback import LOOPBACK, is_loopback
 
 
 @pytest.mark.parametrize(
@@ -28,14 +27,3 @@ def test_a_program_listens_at_no_name_that_the_network_may_answer_for(host: str,
 def test_the_names_in_host_headers_are_this_machine():
     """Each of them, without the brackets that a header has around an address."""
     assert all(is_loopback(name.strip("[]"), subdomains=False) for name in LOOPBACK)
-
-
-def test_an_address_is_shown_without_secrets():
-    """Neither user, password nor query."""
-    assert show_address(URL("https://me:secret@host:8443/mcp?key=1#x")) == "https://host:8443/mcp"
-
-
-def test_an_origin_is_scheme_host_and_port():
-    """With the default port of the scheme; those of WebSocket are those of HTTP."""
-    assert origin_of(URL("https://a/x")) == origin_of(URL("https://a:443/y")) == origin_of(URL("wss://a"))
-    assert origin_of(URL("https://a")) != origin_of(URL("http://a")) == origin_of(URL("ws://a"))

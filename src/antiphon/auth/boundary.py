@@ -20,7 +20,8 @@ from yarl import URL
 
 from antiphon.errors import Unauthorized
 from antiphon.machine.ip_addresses import is_public
-from antiphon.machine.loopback import is_loopback, show_address
+from antiphon.machine.loopback import is_loopback
+from antiphon.machine.web_requests import show_address
 
 
 class NotPublic(OSError):
@@ -161,8 +162,3 @@ def check_address(text: str, what: str) -> URL:
             f"signing in was stopped: {what}, {show_address(url)}, is plain http, and not on this machine"
         )
     return url
-
-
-def make_printable(text: str) -> str:
-    """Return the beginning of a server's own text, an address or scopes, without what a terminal would act on."""
-    return "".join(one for one in text[:200] if one.isprintable())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from antiphon.auth.client.store import MemoryLogins
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, PeerError, Unauthorized
 from tests.support.authority import Authority, Person, listening, protected
+from tests.support.ports import free_port
 
 
 async def test_a_login_stays_at_the_authorization_server_that_was_chosen():
@@ -171,3 +173,37 @@ async def test_a_login_is_renewed_where_its_issuer_has_moved_its_token_endpoint(
     assert len(person.pages) == 1
     assert authority.seen("/moved")
     assert authority.ended == 0
+
+
+@pytest.mark.parametrize("given", [None, "", "two words", "a\r\nX-Other: b"])
+async def test_what_a_function_gives_as_a_token_is_checked_as_well(given):
+    """``None`` was sent as the word, and its refusal said nothing of that."""
+
+    async def give():
+        return given
+
+    async with protected() as resource:
+        with pytest.raises(PeerError, match="auth= is no token"):
+            await Client(resource.url, auth=give).connect()
+    assert resource.seen() == []
+
+
+async def test_a_redirect_address_whose_port_is_taken_is_said_to_be():
+    """It failed as "OSError", with a traceback in the log."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/callback"
+        async with protected() as resource:
+            with pytest.raises(PeerError, match=f"browser at {address}: Address already in use"):
+                await Client(resource.url, auth=OAuth(redirect_uri=address)).connect()
+            with pytest.raises(PeerError, match="no such port"):
+                await Client(resource.url, auth=OAuth(redirect_uri="http://127.0.0.1:70000/")).connect()
+            person = Person()
+            async with Client(resource.url, auth=OAuth(redirect_uri=address, open_page=person)) as client:
+                assert (await client.call_tool("echo", {})).text == "done"
+
+
+async def test_signing_in_on_this_machine_needs_no_proxy_of_the_environment(monkeypatch):
+    """As the requests of the client itself."""
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    async with protected() as resource, Client(resource.url, auth=OAuth(open_page=Person())) as client:
+        assert (await client.call_tool("echo", {})).text == "done"

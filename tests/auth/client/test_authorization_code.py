@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import webbrowser
 from urllib.parse import urlsplit
 
 import pytest
 
-from antiphon.auth.client.authorization_code import MAX_HEAD, Receiver
+from antiphon.auth.client.authorization_code import MAX_HEAD, Receiver, open_browser
 from antiphon.errors import ConfigError
 
 
@@ -111,3 +112,14 @@ async def test_an_address_of_another_machine_needs_somebody_who_shows_the_page(u
     """There is nothing here to listen at."""
     with pytest.raises(ConfigError, match="open_page"):
         await Receiver.open(uri)
+
+
+async def test_without_a_browser_the_address_is_printed(monkeypatch, capsys):
+    """One that is named and cannot be started is as none."""
+
+    def fail(_address):
+        raise webbrowser.Error("could not locate runnable browser")
+
+    monkeypatch.setattr(webbrowser, "open", fail)
+    await open_browser("https://issuer.example/authorize")
+    assert "https://issuer.example/authorize" in capsys.readouterr().err

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import ssl
 
 import pytest
 from aiohttp import web
@@ -12,6 +14,7 @@ from antiphon.auth.client import fetch as module
 from antiphon.auth.client.fetch import MAX_BODY, Fetch, Unreachable, open_fetch
 from antiphon.errors import Unauthorized
 from tests.support.authority import listening
+from tests.support.certificates import write_certificate
 from tests.support.ports import free_port
 
 SERVER = URL("http://127.0.0.1/mcp")
@@ -242,3 +245,21 @@ async def test_an_answer_that_is_no_object_is_as_an_empty_one(body):
 
     answer, _ = await answered(handle, lambda fetch, url: fetch.post_json(url, {}))
     assert answer.json() == {}
+
+
+async def test_the_reason_of_a_failed_connection_is_told(tmp_path):
+    """Not the name of a class: who reads it learns what to mend."""
+    certificate, key = write_certificate(tmp_path)
+    secured = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    secured.load_cert_chain(certificate, key)
+
+    async def hang_up(_reader, writer):
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0, ssl=secured)
+    async with server, open_fetch(SERVER) as fetch:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(Unreachable, match=r"\(its certificate is not accepted: self-signed.*SSL_CERT_FILE"):
+            await fetch.document(URL(f"https://127.0.0.1:{port}/x"))
+        with pytest.raises(Unreachable, match=r"\(Connection refused\)"):
+            await fetch.document(URL(f"http://127.0.0.1:{free_port()}/x"))

@@ -201,3 +201,11 @@ def test_a_whole_configuration_is_told_to_be_one_entry() -> None:
     """Clients of others take all servers of a file."""
     with pytest.raises(ConfigError, match="this is no entry of mcpServers, of which Gateway takes several"):
         locate_target({"mcpServers": {"shop": {"command": "shop"}}})
+
+
+@pytest.mark.parametrize("proxy", ["proxy:3128", "socks5://me:secret@proxy:1080", "http://me:secret@[", "http://"])
+def test_a_proxy_that_cannot_be_used_is_refused_at_once(proxy: str) -> None:
+    """It failed at each connection, in words about the server; what it is may hold a password."""
+    with pytest.raises(ConfigError, match="not the address of a proxy: it has to begin with http or https") as caught:
+        Client("https://server.example/mcp", proxy=proxy)
+    assert "secret" not in str(caught.value)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import ssl as tls
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from msgspec import structs
@@ -30,7 +31,8 @@ from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized
 from antiphon.machine.asyncio_tasks import ignore_error
 from antiphon.machine.ip_addresses import is_public
-from antiphon.machine.loopback import is_loopback, origin_of, show_address
+from antiphon.machine.loopback import is_loopback
+from antiphon.machine.web_requests import origin_of, show_address
 
 MAX_SIGN_INS = 3
 """Sign-ins during one request, so that a server that refuses every token does not ask a person without end."""
@@ -51,12 +53,18 @@ def access_to(
         raise ConfigError(f"auth= would send a token in plain text to {show_address(server)}: use https")
     if isinstance(auth, OAuth):
         return SignedIn(auth, server, ssl=ssl, proxy=proxy)
-    if isinstance(auth, str) and (not auth.isascii() or not auth.isprintable() or not auth or " " in auth):
-        raise ConfigError("auth= is no token: it has to be visible ASCII without spaces")
-    if not isinstance(cast("object", auth), str) and not callable(auth):
+    if isinstance(auth, str):
+        _check_token(auth)
+    elif not callable(auth):
         given = type(auth).__name__
         raise ConfigError(f"auth= is a token, an async function that returns one, or OAuth(...), not {given}")
     return GivenToken(server, auth)
+
+
+def _check_token(given: Any) -> str:
+    if not isinstance(given, str) or not re.fullmatch(r"[!-~]+", given):
+        raise ConfigError("auth= is no token: it has to be visible ASCII without spaces")
+    return given
 
 
 class GivenToken:
@@ -72,7 +80,7 @@ class GivenToken:
 
     async def give(self) -> str:
         """Return the token for one request."""
-        return self._given if isinstance(self._given, str) else await self._given()
+        return _check_token(self._given if isinstance(self._given, str) else await self._given())
 
 
 class _Giving:
@@ -242,8 +250,6 @@ class _Entering:
         self._renewed = False
         self._met: frozenset[str] = frozenset()
         """Scopes that a person was already asked for during this request."""
-        self._failed: Unauthorized | None = None
-        """Why the token could not be refreshed before it was sent."""
         self._why: str | None = None
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
@@ -254,7 +260,7 @@ class _Entering:
         except Unauthorized as error:
             # The refresh failed for now. The token may still be valid; if not, the error is reported with
             # the refusal.
-            self._why, self._failed = error.message, error
+            self._why = error.message
             self._sent = login = await self._access.login()
         if login is None:
             return {}
@@ -301,9 +307,9 @@ class _Entering:
         found = await self._access.find_issuer(sent.metadata.issuer, challenge)
         if found.issuer != sent.metadata.issuer:
             return False
-        if self._failed is not None and found.token_endpoint == sent.metadata.token_endpoint:
+        if self._why is not None and found.token_endpoint == sent.metadata.token_endpoint:
             # Nothing has changed since: a refresh token that comes twice may end the login.
-            raise self._failed
+            raise Unauthorized(self._why)
         return await self._access.renew(structs.replace(sent, metadata=found)) is not None
 
     async def _step_up(self, challenge: Challenge | None, *, ask: bool) -> bool:

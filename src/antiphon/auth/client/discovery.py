@@ -13,11 +13,11 @@ from typing import TypeVar
 from msgspec import DecodeError, Struct, json
 from yarl import URL
 
-from antiphon.auth.boundary import check_address, make_printable
+from antiphon.auth.boundary import check_address
 from antiphon.auth.client.fetch import Fetch, TooLarge
 from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
-from antiphon.machine.loopback import origin_of, show_address
+from antiphon.machine.web_requests import make_printable, origin_of, show_address
 
 D = TypeVar("D", ResourceMetadata, ServerMetadata)
 
@@ -182,20 +182,19 @@ async def _read_resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMe
 
 async def _read_first_server(fetch: Fetch, issuers: Sequence[str]) -> ServerMetadata:
     """Read the metadata of the first of these authorization servers that has any."""
-    problem: _NoMetadata | None = None
+    problems: list[_NoMetadata] = []
     for issuer in issuers:
         try:
             return await read_server(fetch, issuer)
         except _NoMetadata as error:
-            problem = problem or error
-    assert problem is not None
-    raise problem
+            problems.append(error)
+    raise problems[0]
 
 
 async def read_server(fetch: Fetch, issuer: str) -> ServerMetadata:
     """Read the metadata of an authorization server, or raise ``Unauthorized``, which says why."""
     check_address(issuer, "the authorization server")
-    problem: _NoMetadata | None = None
+    problems: list[_NoMetadata] = []
     for place in issuer_places(issuer):
         try:
             found = await _read_metadata(fetch, place, ServerMetadata, "the metadata of the authorization server")
@@ -203,10 +202,11 @@ async def read_server(fetch: Fetch, issuer: str) -> ServerMetadata:
                 check_server(found, issuer, place)
                 return found
         except _NoMetadata as error:
-            problem = problem or error
-    if problem is not None:
-        raise problem
-    raise _NoMetadata(f"signing in was stopped: {make_printable(issuer)} has no metadata at a well-known address")
+            problems.append(error)
+    problems.append(
+        _NoMetadata(f"signing in was stopped: {make_printable(issuer)} has no metadata at a well-known address")
+    )
+    raise problems[0]
 
 
 async def _discover_at_root(fetch: Fetch, url: URL, issuer: str | None) -> FoundServer:

@@ -20,7 +20,7 @@ from yarl import URL
 from antiphon.auth.boundary import Boundary, NotPublic, draw_boundary, is_refused, read_bounded
 from antiphon.auth.metadata import Answer
 from antiphon.errors import Unauthorized
-from antiphon.machine.loopback import find_environment_proxy, origin_of, show_address
+from antiphon.machine.web_requests import describe_cause, find_proxy, origin_of, show_address
 
 MAX_BODY = 256 * 1024
 """Bytes of a response at most; metadata has a few thousand."""
@@ -83,7 +83,7 @@ class Fetch:
 
     async def request(self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
         """Send a request; a redirect is returned like any other response."""
-        proxy = self._proxy or await asyncio.to_thread(find_environment_proxy, url.scheme, url.host or "")
+        proxy = self._proxy or await asyncio.to_thread(find_proxy, url)
         try:
             async with (
                 asyncio.timeout(PATIENCE),
@@ -104,10 +104,11 @@ class Fetch:
                 raise Unauthorized(_not_public(url)) from None
             # The library's message would contain the whole address with its query.
             raise Unreachable(
-                f"signing in failed: {show_address(url)} cannot be reached ({type(error).__name__})"
+                f"signing in failed: {show_address(url)} cannot be reached "
+                f"({describe_cause(error) or type(error).__name__})"
             ) from None
 
-    def _session(self, url: URL, proxy: str | None) -> ClientSession:
+    def _session(self, url: URL, proxy: URL | str | None) -> ClientSession:
         """Choose the session for a request: the free one for a proxy, and for a host that the user named."""
         if url.host in self._named:
             return self._free

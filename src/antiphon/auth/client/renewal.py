@@ -124,16 +124,11 @@ def _write_renewed(kept: Document, renewed: Login | None, login: Login, owner: s
     return renewed
 
 
-def this_process() -> tuple[int, str]:
-    """Return what identifies this process until the machine restarts; an empty text if its start is not known."""
-    pid = os.getpid()
-    where, since = identify_place(), find_start(pid)
-    return pid, f"{where}:{since}" if where and since else ""
-
-
 def claim_of(owner: str, seconds: float) -> Claim:
     """Make a claim of this process; ``seconds``: until others may take it over."""
-    pid, started = this_process()
+    pid = os.getpid()
+    where, since = identify_place(), find_start(pid)
+    started = f"{where}:{since}" if where and since else ""
     return Claim(owner=owner, until=time.time() + seconds, pid=pid, started=started)
 
 

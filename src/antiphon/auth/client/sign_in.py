@@ -26,8 +26,9 @@ from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Login, Registered
 from antiphon.auth.client.token_endpoint import TokenEndpoint, refusal_of
 from antiphon.auth.metadata import Answer, ClientIdentity, Refused, ServerMetadata
-from antiphon.errors import Unauthorized
-from antiphon.machine.loopback import is_loopback, show_address
+from antiphon.errors import ConfigError, Unauthorized
+from antiphon.machine.loopback import is_loopback
+from antiphon.machine.web_requests import describe_cause, show_address
 
 Choice = Literal["preregistered", "document", "dynamic"]
 
@@ -132,12 +133,14 @@ async def _open_receiver(settings: OAuth, identity: ClientIdentity | None) -> tu
         return None, None, True
     if settings.redirect_uri is not None:
         is_same = identity is None or identity.redirect_uri in (None, settings.redirect_uri)
-        if settings.open_page is not None:
+        try:
+            return await Receiver.open(settings.redirect_uri), settings.redirect_uri, is_same
+        except (OSError, ValueError) as error:
             # ``open_page`` may return the address instead, so the port need not be available.
-            with contextlib.suppress(OSError, ValueError):
-                return await Receiver.open(settings.redirect_uri), settings.redirect_uri, is_same
-            return None, settings.redirect_uri, is_same
-        return await Receiver.open(settings.redirect_uri), settings.redirect_uri, is_same
+            if settings.open_page is not None:
+                return None, settings.redirect_uri, is_same
+            why = describe_cause(error) or "no such port"
+            raise ConfigError(f"redirect_uri: cannot wait for the browser at {settings.redirect_uri}: {why}") from None
     registered = None if identity is None else identity.redirect_uri
     if registered is not None:
         with contextlib.suppress(OSError):

@@ -16,12 +16,13 @@ from urllib.parse import quote_plus
 from msgspec import Struct
 from yarl import URL
 
-from antiphon.auth.boundary import check_address, make_printable
+from antiphon.auth.boundary import check_address
 from antiphon.auth.challenge import ProofKey
 from antiphon.auth.client.fetch import Fetch, open_fetch
 from antiphon.auth.client.store import Login
 from antiphon.auth.metadata import Answer, ClientIdentity, Refused, ServerMetadata, TokenAnswer
 from antiphon.errors import Unauthorized
+from antiphon.machine.web_requests import make_printable
 
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import AntiphonError, ConfigError
-from antiphon.machine.loopback import find_environment_proxy, is_loopback
+from antiphon.machine.loopback import is_loopback
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -58,6 +58,7 @@ async def fetch_document(
     import aiohttp
 
     from antiphon.auth.boundary import is_refused, read_bounded
+    from antiphon.machine.web_requests import describe_cause
 
     headers = {"accept": "application/json", "accept-encoding": "identity"}
     if authorization is not None:
@@ -74,27 +75,28 @@ async def fetch_document(
                 return body
     except TimeoutError:
         raise IssuerUnavailable(f"{url} did not answer within {FETCH_TIMEOUT:g} s") from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:
+    except (aiohttp.ClientError, OSError, ValueError, ConfigError) as error:
         if is_refused(error):
             raise IssuerUnavailable(f"{issuer} is public, and leads to the local network: {url}") from None
-        raise IssuerUnavailable(f"{url} cannot be reached: {type(error).__name__}") from None
+        raise IssuerUnavailable(f"{url} cannot be reached: {describe_cause(error) or type(error).__name__}") from None
 
 
 @asynccontextmanager
 async def _open_session(url: str, issuer: str | None) -> AsyncGenerator[ClientSession]:
     from aiohttp import ClientSession
+    from yarl import URL
 
     from antiphon.auth.boundary import draw_boundary
+    from antiphon.machine.web_requests import find_proxy
 
-    where = urlsplit(url)
-    proxy = await asyncio.to_thread(find_environment_proxy, where.scheme, where.hostname or "")
+    proxy = await asyncio.to_thread(find_proxy, URL(url))
     connector = None
     if issuer is not None:
         boundary = await draw_boundary(urlsplit(issuer).hostname or "")
         if proxy is None:
             connector = boundary.connector()
         else:
-            boundary.check_name(where.hostname or "")
+            boundary.check_name(urlsplit(url).hostname or "")
     async with ClientSession(connector=connector, proxy=proxy) as session:
         yield session
 

@@ -109,6 +109,10 @@ def with_options(
         return where
     if not isinstance(where, Address):
         raise ConfigError("headers, ssl, proxy and auth are for a URL; this target is none")
+    if proxy is not None:
+        from antiphon.transports.http.client.http_request import check_url
+
+        check_url(proxy, what="a proxy")
     merged = {**(where.headers or {}), **(headers or {})}
     where = structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
     if auth is None:

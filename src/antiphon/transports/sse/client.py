@@ -16,7 +16,7 @@ from yarl import URL
 from antiphon.channel import Frame
 from antiphon.errors import ConnectionClosed, RemoteProtocolError
 from antiphon.machine.asyncio_tasks import both_stopped, end_tasks, settle_future
-from antiphon.machine.loopback import origin_of, show_address
+from antiphon.machine.web_requests import origin_of, show_address
 from antiphon.transports.http.client import http_request, post
 from antiphon.transports.http.client.error_replies import REFUSING, Dial, HttpFailure
 from antiphon.transports.http.client.message import OutgoingMessage, look_at, read_refusal

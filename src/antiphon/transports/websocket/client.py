@@ -15,7 +15,7 @@ from yarl import URL
 
 from antiphon.errors import ConnectionClosed, Unauthorized
 from antiphon.machine.asyncio_tasks import both_stopped, end_tasks, wait_at_most
-from antiphon.machine.loopback import origin_of, show_address
+from antiphon.machine.web_requests import origin_of, show_address
 from antiphon.transports.http.client import error_replies, http_request
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel

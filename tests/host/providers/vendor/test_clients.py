@@ -17,6 +17,7 @@ from antiphon.host.providers.vendor import adapter
 from antiphon.host.providers.vendor.adapter import Vendor, connect_model
 from tests.host.asks import request
 from tests.host.providers.vendor.ask import VENDORS, asked, model
+from tests.support.ports import free_port
 from tests.support.vendors import gemini, openai
 from tests.support.vendors.site import KEY, endless, failing, serving, unpacking
 
@@ -162,3 +163,34 @@ async def test_a_closed_host_hangs_up_on_every_vendor():
 def renamed(configured: Model) -> Model:
     """Give a model another name."""
     return msgspec.structs.replace(configured, name="theirs")
+
+
+@every_vendor
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_certificates_that_cannot_be_read_are_named(vendor, content, monkeypatch, tmp_path):
+    """It failed within the vendor's library, in its words, at the first request."""
+    place = tmp_path / "authorities.pem"
+    if content is not None:
+        place.write_text(content, encoding="utf-8")
+    monkeypatch.setenv("SSL_CERT_FILE", str(place))
+    with pytest.raises(ConfigError, match=f"mine: cannot read certificates from {place}: ."):
+        connect_model(Model(name="mine", provider=vendor.NAME, model="m"), KEY)
+
+
+@every_vendor
+async def test_a_proxy_of_another_kind_is_named_without_its_password(vendor, monkeypatch):
+    """The library looks for it in the environment."""
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://me:secret@proxy:1080")
+    with pytest.raises(ConfigError, match=r"mine: .*SOCKS") as caught:
+        connect_model(Model(name="mine", provider=vendor.NAME, model="m"), KEY)
+    assert "secret" not in str(caught.value)
+
+
+@every_vendor
+async def test_the_reason_of_a_failed_connection_is_told(vendor):
+    """In the words of the system, and without the address."""
+    wanted = Model(name="mine", provider=vendor.NAME, model="m", base_url=f"http://127.0.0.1:{free_port()}/v1")
+    client = Vendor(wanted, KEY)
+    with pytest.raises(ProviderFailure, match=r"the connection failed \(Connection refused\)"):
+        await client.generate(request("Hello"))
+    await client.aclose()

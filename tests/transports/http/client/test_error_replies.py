@@ -17,7 +17,6 @@ from antiphon.transports.http.client.error_replies import (
     is_not_streamable,
     is_refused_outright,
     is_unreachable,
-    make_printable,
     suggest_remedy,
 )
 from antiphon.transports.http.client.message import error_of
@@ -83,8 +82,3 @@ def test_a_status_that_keeps_us_out_has_a_remedy(status):
 def test_other_statuses_have_none():
     """Nobody knows one."""
     assert suggest_remedy(500) == ""
-
-
-def test_a_text_of_the_servers_is_cut_to_what_can_be_shown():
-    """As the line of a body is."""
-    assert make_printable(" a\x1b[2J b\nc") == "a[2J b"

@@ -24,6 +24,7 @@ from antiphon.transports.http.client import http_request as open_files
 from antiphon.transports.http.client.channel import HttpClientChannel
 from antiphon.transports.http.client.error_replies import UNREACHABLE, UNUSABLE, Dial
 from antiphon.transports.http.client.http_request import MAX_AT_ONCE, Places, are_used_up, check_headers, most_at_once
+from tests.support.ports import free_port
 from tests.support.web import ask, receive, result, serving
 
 
@@ -170,6 +171,26 @@ async def test_a_proxy_gets_the_request():
         proxy = str(URL(site.url).origin())
         reply = await reply_from("http://nowhere.invalid/mcp", proxy=proxy)
     assert reply["result"]["asked"] == "http://nowhere.invalid/mcp"
+
+
+async def test_a_proxy_that_fails_is_told_apart_from_the_server():
+    """With what to do, and without its password."""
+
+    async def handle(_reader, writer):
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    proxy = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with proxy:
+        port = proxy.sockets[0].getsockname()[1]
+        reply = await reply_from("https://nowhere.invalid/mcp", proxy=f"http://me:secret@127.0.0.1:{port}")
+    said = reply["error"]["message"]
+    assert "its proxy answered HTTP 407 Proxy Authentication Required (the proxy wants authorization" in said
+    gone = free_port()
+    reply = await reply_from("https://nowhere.invalid/mcp", proxy=f"http://me:secret@127.0.0.1:{gone}")
+    assert f"its proxy, 127.0.0.1:{gone}: Connection refused" in reply["error"]["message"]
+    assert "secret" not in said + reply["error"]["message"]
 
 
 async def test_a_proxy_from_the_environment_is_used_only_if_wanted(monkeypatch):

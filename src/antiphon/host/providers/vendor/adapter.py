@@ -8,8 +8,9 @@ another one from the environment; nothing here writes or shows a key.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.base import Completion, FailureKind, Growth, ProviderFailure, key_variables
 from antiphon.host.providers.vendor.translation import VendorRequest, convert_completion, convert_request
+from antiphon.machine.web_requests import describe_cause, list_causes
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 MAX_RESPONSE = 64 * 1024 * 1024
@@ -64,18 +66,21 @@ def connect_model(model: Model, key: str | None) -> Connected:
     if key is None and (variables := key_variables(model)):
         # Without a key, the vendor's library would take any key from the environment.
         raise ConfigError(f"{model.name}: the environment has no {' or '.join(variables)}")
-    client = httpx2.AsyncClient(
-        # Identity: the limit then applies to the bytes received, and a small answer cannot unpack to a huge one.
-        headers={"User-Agent": get_user_agent(), "Accept-Encoding": "identity"},
-        timeout=httpx2.Timeout(_READ_TIMEOUT, connect=_CONNECT_TIMEOUT),
-        follow_redirects=False,
-        event_hooks={"response": [_limit_response]},
-    )
     try:
+        client = httpx2.AsyncClient(
+            # Identity: the limit then applies to the bytes received, and a small answer cannot unpack to a huge one.
+            headers={"User-Agent": get_user_agent(), "Accept-Encoding": "identity"},
+            timeout=httpx2.Timeout(_READ_TIMEOUT, connect=_CONNECT_TIMEOUT),
+            follow_redirects=False,
+            event_hooks={"response": [_limit_response]},
+        )
         return Connected(_MAKERS.get(model.provider, _make_other)(model, key, client), client)
     except ImportError as error:
         # This message only names the package and how to install it.
         raise ConfigError(f"{model.name}: {error}") from None
+    except OSError as error:
+        where = os.environ.get("SSL_CERT_FILE", os.environ.get("SSL_CERT_DIR"))
+        raise ConfigError(f"{model.name}: cannot read certificates from {where}: {describe_cause(error)}") from None
     except (UserError, ValueError, TypeError):
         raise ConfigError(
             f"{model.name}: cannot reach models of {model.provider!r} with a key, an address and a model alone; "
@@ -311,12 +316,14 @@ def _make_failure(kind: FailureKind, meaning: str, error: BaseException, model: 
     after: object = getattr(error, "retry_after", None)
     status: object = getattr(error, "status_code", None)
     # A vendor that answered with an error, or was never reached, has not let a model work.
-    unworked = isinstance(status, int) or any(isinstance(one, _UNREACHED) for one in _list_causes(error))
+    unworked = isinstance(status, int) or any(isinstance(one, _UNREACHED) for one in list_causes(error))
     details = [f"HTTP {status}"] if isinstance(status, int) else []
     for name in ("provider_error_type", "provider_error_code"):
         word: object = getattr(error, name, None)
         if isinstance(word, str) and len(word) <= _LONGEST_WORD and _PLAIN_WORD.fullmatch(word):
             details.append(word)
+    if kind == "connection" and (words := describe_cause(error)):
+        details.append(words)
     told = f" ({', '.join(dict.fromkeys(details))})" if details else ""
     return ProviderFailure(
         kind,
@@ -324,13 +331,3 @@ def _make_failure(kind: FailureKind, meaning: str, error: BaseException, model: 
         retry_after=float(after) if isinstance(after, int | float) else None,
         charged=False if unworked else None,
     )
-
-
-def _list_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes; a limited number of steps, since a chain may be a cycle."""
-    at: BaseException | None = error
-    for _ in range(10):
-        if at is None:
-            return
-        yield at
-        at = at.__cause__ or at.__context__

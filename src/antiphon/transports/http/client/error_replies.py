@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, PeerError
+from antiphon.machine.web_requests import make_printable
 from antiphon.wire.envelope import ErrorObject, RequestId, error_frame, from_wire, read_data
 
 REFUSING = (401, 403)
@@ -95,9 +96,6 @@ UNUSABLE = 3
 _STATUS = "httpStatus"
 _GONE = "sessionGone"
 _NOT_ACCEPTED = "notAccepted"
-
-_MAX_SHOWN = 200
-"""Most characters of a server's own text that an error repeats."""
 
 
 _REMEDIES = {
@@ -216,8 +214,3 @@ def is_unavailable(error: PeerError) -> bool:
 def first_line(body: bytes, content_type: str) -> str:
     """Return the part of an error body that can be shown: its first line, short, no control characters, no HTML."""
     return "" if "html" in content_type else make_printable(body.decode(errors="replace"))
-
-
-def make_printable(text: str) -> str:
-    """Return the part of a server's text that can be shown: its first line, short, without control characters."""
-    return "".join(each for each in text.strip().split("\n", 1)[0] if each.isprintable())[:_MAX_SHOWN]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import re
 import socket
 import ssl as tls
@@ -25,7 +24,7 @@ from yarl import URL
 
 from antiphon.errors import AntiphonError, ConfigError, Unauthorized
 from antiphon.machine.files import bound_by_open_files
-from antiphon.machine.loopback import origin_of, show_address
+from antiphon.machine.web_requests import describe_os_error, origin_of, show_address
 from antiphon.transports.http.client import error_replies
 
 CONNECT_TIMEOUT = 10.0
@@ -52,8 +51,8 @@ _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _BAD_VALUE = re.compile(r"[\r\n\0]")
 
 
-def check_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> URL:
-    """Parse the address of a server.
+def check_url(url: str, schemes: tuple[str, ...] = ("http", "https"), what: str = "a server") -> URL:
+    """Parse the address of a server, or of ``what`` else.
 
     Raises:
         ConfigError: it is no address; the message never shows its credentials.
@@ -64,7 +63,7 @@ def check_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> URL:
     except ValueError:
         usable, read = False, URL()
     if not usable:
-        raise ConfigError(f"not the address of a server: it has to begin with {' or '.join(schemes)}, and name a host")
+        raise ConfigError(f"not the address of {what}: it has to begin with {' or '.join(schemes)}, and name a host")
     return read.with_fragment(None)
 
 
@@ -329,24 +328,11 @@ _WORDS: dict[type[Exception], str] = {
 def describe_error(error: Exception) -> str:
     """Describe in our own words what happened. The library's text would show the whole address and internal names."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        return f"HTTP {error.status} {error.message}"
-    cause: object = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    if isinstance(cause, OSError) and (words := _of_system(cause)):
-        return words
+        return f"its proxy answered HTTP {error.status} {error.message}{error_replies.suggest_remedy(error.status)}"
+    if isinstance(error, OSError) and (words := describe_os_error(getattr(error, "os_error", error))):
+        at_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
+        return f"its proxy, {error.host}:{error.port}: {words}" if at_proxy else words
     return next((words for kind, words in _WORDS.items() if isinstance(error, kind)), "the connection broke")
-
-
-def _of_system(error: OSError) -> str:
-    """Say what TLS, the system or its resolver has found; empty if there is nothing of theirs to say."""
-    if isinstance(error, tls.SSLCertVerificationError):
-        return f"its certificate is not accepted: {error.verify_message}"
-    if isinstance(error, tls.SSLError):
-        return f"TLS failed: {error.reason or 'the connection was cut'}"
-    if error.errno is not None and error.errno > 0:
-        # Its own text repeats the address, and names what nobody chose.
-        return os.strerror(error.errno)
-    # The resolver's numbers are its own.
-    return error.strerror or ""
 
 
 def _find_redirect(response: aiohttp.ClientResponse, source: URL, *, safe: bool) -> URL:

@@ -16,10 +16,11 @@ import msgspec
 from aiohttp import ClientResponse
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from antiphon.machine.web_requests import make_printable
 from antiphon.protocol.http.param_headers import NAMED_BY
 from antiphon.protocol.http.rules import NOT_ACCEPTED
 from antiphon.protocol.salvage import read_remains
-from antiphon.transports.http.client.error_replies import HttpFailure, make_printable, suggest_remedy
+from antiphon.transports.http.client.error_replies import HttpFailure, suggest_remedy
 from antiphon.transports.http.client.http_request import Web
 from antiphon.wire.common import PROTOCOL_VERSION
 from antiphon.wire.envelope import ErrorObject, RequestId, as_id, error_frame, read_mended
@@ -96,7 +97,12 @@ _UNREADABLE = (msgspec.DecodeError, RecursionError)
 def look_at(data: bytes) -> OutgoingMessage:
     """Read the facts about an outgoing message."""
     try:
-        sent = _read_sent(data)
+        try:
+            sent = _decode_sent(data)
+        except msgspec.ValidationError:
+            # The params do not fit the method; the server will report it.
+            bare = _decode_bare(data)
+            sent = _Sent(bare.id, bare.method)
     except _UNREADABLE:
         # A batch of replies (2025-03-26): no other outgoing frame is not a single message.
         return OutgoingMessage()
@@ -114,15 +120,6 @@ def look_at(data: bytes) -> OutgoingMessage:
         arguments=bytes(params.arguments) if method == "tools/call" else b"",
         cancels=params.request_id if method == "notifications/cancelled" else None,
     )
-
-
-def _read_sent(data: bytes) -> _Sent:
-    try:
-        return _decode_sent(data)
-    except msgspec.ValidationError:
-        # The params do not fit the method; the server will report it.
-        bare = _decode_bare(data)
-        return _Sent(bare.id, bare.method)
 
 
 def replies_to(data: bytes, id: RequestId) -> bool:

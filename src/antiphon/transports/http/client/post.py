@@ -27,9 +27,9 @@ from multidict import istr
 from yarl import URL
 
 from antiphon.channel import Related
-from antiphon.errors import AntiphonError, ConfigError, InvalidParams, RemoteProtocolError
+from antiphon.errors import AntiphonError, InvalidParams, RemoteProtocolError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
-from antiphon.machine.loopback import find_environment_proxy, show_address
+from antiphon.machine.web_requests import find_proxy, show_address
 from antiphon.protocol.http.param_headers import encode_value
 from antiphon.protocol.http.sse import Event, EventParser
 from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, suggest_remedy
@@ -181,11 +181,8 @@ def find_surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]:
         ConfigError: a proxy variable holds no address.
     """
     secrets = _read_netrc()
-    if proxy is None and (named := find_environment_proxy(target.scheme, target.host or "")) is not None:
-        try:
-            proxy = str(_add_credentials(URL(named), secrets))
-        except ValueError:
-            raise ConfigError(f"the environment names a proxy for {target.scheme} that has no address") from None
+    if proxy is None and (found := find_proxy(target)) is not None:
+        proxy = str(_add_credentials(found, secrets))
     return _add_credentials(target, secrets), proxy
 
 
