@@ -294,3 +294,13 @@ async def test_a_lifespan_that_fails_at_its_end_is_logged(caplog: pytest.LogCapt
         await client.ping()
     assert "the server failed when it ended" in caplog.text
     assert "not saved" in caplog.text
+
+
+async def test_a_client_is_closed_where_it_was_opened() -> None:
+    """From another event loop nothing of it is ended, so that its own can still use and close it."""
+    client = Client(shop())
+    await client.connect()
+    with pytest.raises(LocalProtocolError, match="opened on another event loop: close it there"):
+        await asyncio.to_thread(asyncio.run, client.close())
+    await client.ping()
+    await client.close()

@@ -375,6 +375,8 @@ class ServerLink:
 
     async def close(self) -> None:
         """End the session and, if it is a child process, the server."""
+        if self._reached is not None and self._reached.peer.loop is not asyncio.get_running_loop():
+            raise LocalProtocolError("It was opened on another event loop: close it there")
         self._calls, opened = None, self._opened
         await self._leave()
         await self._settings.answers.wait_reported()
