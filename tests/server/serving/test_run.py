@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -234,3 +235,19 @@ async def test_a_server_for_a_network_is_no_target_over_stdio(tmp_path: Path, tr
     assert caught.value.exit_code == 1
     assert f"to speak over stdio, but it would serve {transport}" in caught.value.stderr
     assert "give its URL to the client" in caught.value.stderr
+
+
+def test_workers_need_the_main_thread():
+    """Only there can a program be told of the signals to stop; nothing was started."""
+    caught: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            Server("shop").run("http", port=0, workers=2)
+        except ConfigError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert "main thread" in str(caught[0])

@@ -90,6 +90,8 @@ def run_server(service: Service, transport: str, host: str, port: int, options: 
         )
     if workers.__class__ is not int or not 1 <= workers <= MAX_WORKERS:
         raise ConfigError(f"workers= is a number from 1 to {MAX_WORKERS}, not {workers!r}")
+    if workers > 1 and threading.current_thread() is not threading.main_thread():
+        raise ConfigError("workers= needs the main thread, which gets the signals to stop: call run() there")
     if transport == "stdio":
         _check_stdio_options(host=host, port=port, workers=workers, **options)
         if os.isatty(0):
