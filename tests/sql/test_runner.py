@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.sql import runner as module
 from antiphon.sql.runner import SqliteRunner
 from tests.host.store.stores import Place
@@ -363,3 +363,27 @@ async def test_a_durable_store_waits_for_the_disk_in_the_thread(tmp_path: Path):
     await runner.run(lambda connection: connection.execute(text("CREATE TABLE t (n INTEGER)")))
     assert await runner.run(on_thread, brief=True) != threading.current_thread().name
     await runner.aclose()
+
+
+async def test_a_second_event_loop_is_refused_while_the_first_one_runs(runner: SqliteRunner):
+    """Two threads would run transactions on one connection; each event loop needs a store of its own."""
+
+    async def add() -> None:
+        await runner.run(adding(1))
+
+    with pytest.raises(LocalProtocolError, match="make a store for each"):
+        await asyncio.to_thread(asyncio.run, add())
+    await runner.run(adding(1))
+
+
+def test_one_event_loop_after_another_may_use_a_file(tmp_path: Path):
+    """As programs do that call ``asyncio.run`` twice."""
+    runner = SqliteRunner(tmp_path / "host.db")
+
+    async def count() -> int:
+        await runner.run(lambda connection: connection.execute(text("CREATE TABLE IF NOT EXISTS t (n INTEGER)")))
+        await runner.run(adding(1))
+        return await runner.run(lambda connection: connection.execute(text("SELECT count(*) FROM t")).scalar_one())
+
+    assert [asyncio.run(count()), asyncio.run(count())] == [1, 2]
+    asyncio.run(runner.aclose())

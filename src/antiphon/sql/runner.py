@@ -32,7 +32,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.machine.asyncio_tasks import settle_future, start_in
 from antiphon.machine.files import keep_from_others
 from antiphon.sql.notices import ChannelNotices, WatchedFile
@@ -100,6 +100,15 @@ class Runner(Protocol):
     """Runs functions in transactions."""
 
     _turn = -math.inf
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    def bind(self) -> asyncio.AbstractEventLoop:
+        """Return the event loop that transactions are run for; it may be another one when the last has ended."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop and self._loop is not None and self._loop.is_running():
+            raise LocalProtocolError("The store is in use on another event loop: make a store for each")
+        self._loop = loop
+        return loop
 
     def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> asyncio.Future[T]:
         """Run a function in a transaction, which is committed when it returns and rolled back when it raises.
@@ -184,7 +193,7 @@ class SqliteRunner(Runner):
 
     def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> asyncio.Future[T]:
         """See ``Runner.run``. The transaction begins at once."""
-        loop = asyncio.get_running_loop()
+        loop = self.bind()
         done: asyncio.Future[T] = loop.create_future()
         if brief and not self._submitted and self._run_here(done, work):
             return done
@@ -427,6 +436,7 @@ class PostgresRunner(Runner):
         self._closing = False
 
     def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> asyncio.Future[T]:
+        self.bind()
         # In a task of its own, because cancelling it halfway would leave the connection in an unknown state.
         return asyncio.shield(start_in(self._running, self._transact(work)))
 

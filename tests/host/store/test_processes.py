@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.host import Audit, Echo, Host, Policy
+from antiphon.host import Audit, Echo, Host, Policy, open_store
 from antiphon.host.budget import Amount, input_estimate
 from tests.host.asks import origin, request
 from tests.host.store.stores import DURABLE, Place
@@ -70,3 +70,15 @@ def spend(address: str, count: int, total: int, *, processes: int) -> list[str]:
             process.stdin.write("go\n")
             process.stdin.flush()
         return [outcome for process in started for outcome in json.loads(process.stdout.readline())]
+
+
+def test_a_store_goes_on_with_its_lease_on_the_next_event_loop(tmp_path: Path):
+    """Without a lease other processes take its holds for those of a dead one."""
+    store = open_store(tmp_path / "host.db")
+
+    async def use() -> int:
+        await store.balances()
+        return sum(task.get_name() == "antiphon-store-lease" for task in asyncio.all_tasks())
+
+    assert [asyncio.run(use()), asyncio.run(use())] == [1, 1]
+    asyncio.run(store.aclose())

@@ -101,3 +101,10 @@ def test_missing_packages_are_named(tmp_path: Path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert describe_install("sql") in done.stdout
+
+
+def test_a_store_is_closed_on_the_event_loop_after_the_last(tmp_path: Path):
+    """Its sweep has ended with that one."""
+    store = SqlStateStore(tmp_path / "states.db")
+    asyncio.run(store.put("key", b"value", 60))
+    asyncio.run(store.aclose())

@@ -391,12 +391,14 @@ class SqlStore:
     async def _open(self) -> None:
         if self._outdated is not None:
             raise ConfigError(str(self._outdated))
-        if self._heart is not None or self._only_read:
+        self._runner.bind()
+        # A heart that has ended was of an event loop before this one.
+        if (self._heart is not None and not self._heart.done()) or self._only_read:
             return
         async with self._opening:
             if self._runner.read_only:
                 self._only_read = await self._patience.wait(self._runner.run(_check_readable, write=False), LISTING)
-            elif self._heart is None:
+            elif self._heart is None or self._heart.done():
                 if not is_own(self.host):
                     self.host = name_process()
                 await self._patience.wait(self._runner.run(self._prepare_tables), LISTING)

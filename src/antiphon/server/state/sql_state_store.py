@@ -85,7 +85,7 @@ class SqlStateStore(DatabaseStore, CompareAndSetStore):
 
     async def aclose(self) -> None:
         """Close the database; the store cannot be used afterwards."""
-        if self._sweeping is not None:
+        if self._sweeping is not None and not self._sweeping.done():
             await asyncio.wait([self._sweeping])
         await super().aclose()
 
