@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -20,6 +21,16 @@ def test_the_version_loads_nothing_heavy():
     version, _, loaded = done.stdout.partition("\n")
     assert version == f"antiphon {__version__}"
     assert set(loaded.split()) & {"click", "rich", "msgspec", "asyncio"} == set()
+
+
+@pytest.mark.parametrize("words", [("--version",), ("-V", "--json"), ("--help",)])
+def test_a_disk_that_is_full_is_told_in_a_line(words: tuple[str, ...]):
+    """Whatever is printed; for the version it was a traceback."""
+    with pathlib.Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "antiphon", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "antiphon: No space left on device\n")
 
 
 def test_the_version_is_known_to_the_command_tree_as_well(cli: Cli):

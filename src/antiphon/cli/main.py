@@ -20,11 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     _open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given in (["--version"], ["-V"]):
-        print(f"antiphon {__version__}")
-        return 0
     _let_text_through()
     try:
+        if given in (["--version"], ["-V"]):
+            print(f"antiphon {__version__}", flush=True)
+            return 0
         if sorted(given) in (["--json", "--version"], ["--json", "-V"]):
             from antiphon.cli.commands.doctor.command import describe_version
             from antiphon.cli.output.formats import print_json
