@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import multiprocessing
 import os
 import sqlite3
 import subprocess
@@ -386,4 +387,23 @@ def test_one_event_loop_after_another_may_use_a_file(tmp_path: Path):
         return await runner.run(lambda connection: connection.execute(text("SELECT count(*) FROM t")).scalar_one())
 
     assert [asyncio.run(count()), asyncio.run(count())] == [1, 2]
+    asyncio.run(runner.aclose())
+
+
+def test_a_forked_child_makes_a_store_of_its_own(tmp_path: Path):
+    """It has no thread for the transactions of the one it inherits, and waited for them."""
+    runner = SqliteRunner(tmp_path / "host.db")
+
+    async def use() -> None:
+        await runner.run(lambda _: None)
+
+    def use_in_child() -> None:
+        with pytest.raises(LocalProtocolError, match="make a store for each"):
+            asyncio.run(use())
+
+    asyncio.run(use())
+    child = multiprocessing.get_context("fork").Process(target=use_in_child)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
     asyncio.run(runner.aclose())

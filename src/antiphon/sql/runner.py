@@ -101,13 +101,16 @@ class Runner(Protocol):
 
     _turn = -math.inf
     _loop: asyncio.AbstractEventLoop | None = None
+    _process = 0
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """Return the event loop that transactions are run for; it may be another one when the last has ended."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop and self._loop is not None and self._loop.is_running():
-            raise LocalProtocolError("The store is in use on another event loop: make a store for each")
-        self._loop = loop
+        loop, process = asyncio.get_running_loop(), os.getpid()
+        before = self._loop or loop
+        # A forked child has neither the thread of a file, nor a right to its connection.
+        if self._process not in (0, process) or (before is not loop and before.is_running()):
+            raise LocalProtocolError("The store is in use in another process or event loop: make a store for each")
+        self._loop, self._process = loop, process
         return loop
 
     def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> asyncio.Future[T]:
