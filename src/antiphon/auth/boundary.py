@@ -32,11 +32,6 @@ class NotPublic(OSError):
         super().__init__("it is of this machine or the local network")
 
 
-def is_refused(error: BaseException) -> bool:
-    """Return whether a request failed because its address is not public."""
-    return isinstance(getattr(error, "os_error", error), NotPublic)
-
-
 class Boundary:
     """The addresses that requests for one server may reach.
 

@@ -36,10 +36,7 @@ def make_printable(text: str) -> str:
 
 
 def find_proxy(target: URL) -> URL | None:
-    """Return the proxy for an address that the environment or the system names; raise ``ConfigError`` if it has none.
-
-    The address of the proxy is never shown, since it may hold a password.
-    """
+    """Return the proxy that the environment names for an address. Its own is not shown: it may hold a password."""
     proxies, host = getproxies(), target.host or ""
     named = proxies.get(target.scheme) or proxies.get("all")
     # No proxy reaches this machine by the names it has for itself.
@@ -57,10 +54,7 @@ def find_proxy(target: URL) -> URL | None:
 
 
 def describe_cause(error: BaseException) -> str:
-    """Say what TLS, the system or its resolver has found; empty if they have nothing to say.
-
-    Libraries' own texts repeat addresses and secrets.
-    """
+    """Say what TLS, the system or its resolver has found; empty without that. Libraries' texts repeat secrets."""
     found = (describe_os_error(each) for each in list_causes(error) if isinstance(each, OSError))
     return next(filter(None, found), "")
 

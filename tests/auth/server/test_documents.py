@@ -6,13 +6,14 @@ import asyncio
 
 import pytest
 
+from antiphon.auth.client.fetch import MAX_BODY
 from antiphon.auth.server import issuer as module
-from antiphon.auth.server.issuer import MAX_DOCUMENT, IssuerUnavailable, check_address, fetch_document
+from antiphon.auth.server.issuer import IssuerUnavailable, check_address, fetch_document
 from antiphon.errors import ConfigError
 from tests.support.issuer import Issuer
 
 
-@pytest.mark.parametrize("length", [0, 10, MAX_DOCUMENT])
+@pytest.mark.parametrize("length", [0, 10, MAX_BODY])
 async def test_a_document_is_fetched(length):
     """Up to its bound."""
     async with Issuer().open() as issuer:
@@ -20,7 +21,7 @@ async def test_a_document_is_fetched(length):
         assert len(await fetch_document(f"{issuer.url}/x")) == length
 
 
-@pytest.mark.parametrize("answer", [(200, b"x" * (MAX_DOCUMENT + 1)), (302, b""), (404, b"{}"), (500, b""), (204, b"")])
+@pytest.mark.parametrize("answer", [(200, b"x" * (MAX_BODY + 1)), (302, b""), (404, b"{}"), (500, b""), (204, b"")])
 async def test_anything_else_is_no_document(answer):
     """Too long, elsewhere, or not there."""
     async with Issuer().open() as issuer:
@@ -55,7 +56,7 @@ async def test_a_public_issuer_leads_to_no_local_network(monkeypatch):
     """The addresses of its keys and of its questions come from its metadata; those of the settings are the user's."""
     async with Issuer().open() as issuer:
         issuer.bodies["/x"] = (200, b"keys")
-        with pytest.raises(IssuerUnavailable, match="is public, and leads to the local network"):
+        with pytest.raises(IssuerUnavailable, match=r"is public, and sends us to 127\.0\.0\.1, which is"):
             await fetch_document(f"{issuer.url}/x", issuer="https://93.184.215.14")
         assert issuer.paths == []
         assert await fetch_document(f"{issuer.url}/x", issuer=issuer.url) == b"keys"

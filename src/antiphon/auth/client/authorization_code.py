@@ -258,12 +258,11 @@ class Receiver:
 async def open_browser(address: str) -> None:
     """Open a page in the system's browser; without one, print the address on standard error."""
     check_address(address, "the authorization_endpoint")
-    opened = False
     with contextlib.suppress(webbrowser.Error):
-        opened = await asyncio.to_thread(webbrowser.open, address)
-    if not opened:
-        sys.stderr.write(f"Open this page to sign in:\n{address}\n")
-        sys.stderr.flush()
+        if await asyncio.to_thread(webbrowser.open, address):
+            return
+    sys.stderr.write(f"Open this page to sign in:\n{address}\n")
+    sys.stderr.flush()
 
 
 MAX_WAIT = 1800.0

@@ -203,10 +203,8 @@ async def read_server(fetch: Fetch, issuer: str) -> ServerMetadata:
                 return found
         except _NoMetadata as error:
             problems.append(error)
-    problems.append(
-        _NoMetadata(f"signing in was stopped: {make_printable(issuer)} has no metadata at a well-known address")
-    )
-    raise problems[0]
+    nothing = f"signing in was stopped: {make_printable(issuer)} has no metadata at a well-known address"
+    raise [*problems, _NoMetadata(nothing)][0]
 
 
 async def _discover_at_root(fetch: Fetch, url: URL, issuer: str | None) -> FoundServer:

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from yarl import URL
 
-from antiphon.auth.boundary import Boundary, NotPublic, draw_boundary, is_refused, read_bounded
+from antiphon.auth.boundary import Boundary, NotPublic, draw_boundary, read_bounded
 from antiphon.auth.metadata import Answer
 from antiphon.errors import Unauthorized
 from antiphon.machine.web_requests import describe_cause, find_proxy, origin_of, show_address
@@ -100,7 +100,7 @@ class Fetch:
         except TimeoutError:
             raise Unreachable(f"signing in failed: {show_address(url)} did not answer within {PATIENCE:g} s") from None
         except (ClientError, OSError, ValueError) as error:
-            if is_refused(error):
+            if isinstance(getattr(error, "os_error", error), NotPublic):
                 raise Unauthorized(_not_public(url)) from None
             # The library's message would contain the whole address with its query.
             raise Unreachable(

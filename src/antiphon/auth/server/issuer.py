@@ -6,22 +6,15 @@ Makes no requests: ``key_set`` and ``verifier`` do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import AntiphonError, ConfigError
+from antiphon.errors import AntiphonError, ConfigError, Unauthorized
 from antiphon.machine.loopback import is_loopback
-
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
-
-MAX_DOCUMENT = 256 * 1024
-"""Bytes of a document at most; the longest known key set has 60 KiB."""
 
 FETCH_TIMEOUT = 10.0
 """Seconds for one document, including the DNS look-up."""
@@ -55,50 +48,24 @@ async def fetch_document(
     time, another status than 200, or too long an answer.
     """
     # Such requests are rare (keys every ten minutes, each token once), so no connection is kept open.
-    import aiohttp
-
-    from antiphon.auth.boundary import is_refused, read_bounded
-    from antiphon.machine.web_requests import describe_cause
-
-    headers = {"accept": "application/json", "accept-encoding": "identity"}
-    if authorization is not None:
-        headers["authorization"] = authorization
-    try:
-        async with asyncio.timeout(FETCH_TIMEOUT), _open_session(url, issuer) as web:
-            method = "GET" if form is None else "POST"
-            async with web.request(method, url, data=form, headers=headers, allow_redirects=False) as response:
-                if response.status != 200:
-                    raise IssuerUnavailable(f"{url} answered with status {response.status}")
-                body = await read_bounded(response, MAX_DOCUMENT)
-                if body is None:
-                    raise IssuerUnavailable(f"{url} answered with more than {MAX_DOCUMENT} bytes")
-                return body
-    except TimeoutError:
-        raise IssuerUnavailable(f"{url} did not answer within {FETCH_TIMEOUT:g} s") from None
-    except (aiohttp.ClientError, OSError, ValueError, ConfigError) as error:
-        if is_refused(error):
-            raise IssuerUnavailable(f"{issuer} is public, and leads to the local network: {url}") from None
-        raise IssuerUnavailable(f"{url} cannot be reached: {describe_cause(error) or type(error).__name__}") from None
-
-
-@asynccontextmanager
-async def _open_session(url: str, issuer: str | None) -> AsyncGenerator[ClientSession]:
-    from aiohttp import ClientSession
     from yarl import URL
 
-    from antiphon.auth.boundary import draw_boundary
-    from antiphon.machine.web_requests import find_proxy
+    from antiphon.auth.client.fetch import open_fetch
 
-    proxy = await asyncio.to_thread(find_proxy, URL(url))
-    connector = None
-    if issuer is not None:
-        boundary = await draw_boundary(urlsplit(issuer).hostname or "")
-        if proxy is None:
-            connector = boundary.connector()
-        else:
-            boundary.check_name(urlsplit(url).hostname or "")
-    async with ClientSession(connector=connector, proxy=proxy) as session:
-        yield session
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+    headers |= {} if authorization is None else {"Authorization": authorization}
+    named = frozenset[str]() if issuer is not None else frozenset({URL(url).host or ""})
+    try:
+        async with asyncio.timeout(FETCH_TIMEOUT), open_fetch(URL(issuer or url), named=named) as fetch:
+            ask = fetch.request("GET", URL(url), headers) if form is None else fetch.post(URL(url), form, headers)
+            answer = await ask
+    except TimeoutError:
+        raise IssuerUnavailable(f"{url} did not answer within {FETCH_TIMEOUT:g} s") from None
+    except (Unauthorized, ConfigError) as error:
+        raise IssuerUnavailable(str(error.args[0]).removeprefix("signing in failed: ")) from None
+    if answer.status != 200:
+        raise IssuerUnavailable(f"{url} answered with status {answer.status}")
+    return answer.body
 
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")

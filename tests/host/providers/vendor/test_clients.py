@@ -173,7 +173,7 @@ def test_certificates_that_cannot_be_read_are_named(vendor, content, monkeypatch
     if content is not None:
         place.write_text(content, encoding="utf-8")
     monkeypatch.setenv("SSL_CERT_FILE", str(place))
-    with pytest.raises(ConfigError, match=f"mine: cannot read certificates from {place}: ."):
+    with pytest.raises(ConfigError, match=r"mine: SSL_CERT_FILE or SSL_CERT_DIR: \w"):
         connect_model(Model(name="mine", provider=vendor.NAME, model="m"), KEY)
 
 

@@ -8,7 +8,6 @@ another one from the environment; nothing here writes or shows a key.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, cast
@@ -79,8 +78,7 @@ def connect_model(model: Model, key: str | None) -> Connected:
         # This message only names the package and how to install it.
         raise ConfigError(f"{model.name}: {error}") from None
     except OSError as error:
-        where = os.environ.get("SSL_CERT_FILE", os.environ.get("SSL_CERT_DIR"))
-        raise ConfigError(f"{model.name}: cannot read certificates from {where}: {describe_cause(error)}") from None
+        raise ConfigError(f"{model.name}: SSL_CERT_FILE or SSL_CERT_DIR: {describe_cause(error)}") from None
     except (UserError, ValueError, TypeError):
         raise ConfigError(
             f"{model.name}: cannot reach models of {model.provider!r} with a key, an address and a model alone; "

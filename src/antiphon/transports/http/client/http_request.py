@@ -330,8 +330,8 @@ def describe_error(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"its proxy answered HTTP {error.status} {error.message}{error_replies.suggest_remedy(error.status)}"
     if isinstance(error, OSError) and (words := describe_os_error(getattr(error, "os_error", error))):
-        at_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
-        return f"its proxy, {error.host}:{error.port}: {words}" if at_proxy else words
+        is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
+        return f"its proxy, {error.host}:{error.port}: {words}" if is_proxy else words
     return next((words for kind, words in _WORDS.items() if isinstance(error, kind)), "the connection broke")
 
 
