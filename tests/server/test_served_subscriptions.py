@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from antiphon import Client, Server
+from antiphon import Client, Context, Server
+from antiphon.server import TaskOptions
+from antiphon.server.tasks.task_store import MemoryTaskStore, StoredTask
+from tests.support.network import until
 from tests.support.raw_client import RawClient, raw_client
+from tests.support.tasking import DECLARED, tasking
 
 ID = "io.modelcontextprotocol/subscriptionId"
 
@@ -160,3 +164,34 @@ async def test_a_closed_client_is_forgotten() -> None:
         async with Client(server) as client, client.listen(tools=True):
             assert server._service.subscriptions.count == (1, 1)
         assert server._service.subscriptions.count == (0, 0)
+
+
+async def test_a_listener_that_is_gone_before_it_is_served_is_not_kept() -> None:
+    """Its tasks would be looked at for the life of the server, on behalf of nobody."""
+    looked, go = asyncio.Event(), asyncio.Event()
+    go.set()
+
+    class Slow(MemoryTaskStore):
+        async def get(self, id: str) -> StoredTask | None:
+            looked.set()
+            await go.wait()
+            return await super().get(id)
+
+    server = Server("waits", tasks=TaskOptions(store=Slow()))
+
+    @server.tool(task="required")
+    async def ask(ctx: Context) -> str:
+        return (await ctx.sample("What now?")).text
+
+    async with tasking(server) as staying:
+        handle = await staying.start("ask")
+        async with tasking(server) as leaving:
+            looked.clear()
+            go.clear()
+            wanted = {"taskIds": [handle["taskId"]]}
+            leaving.raw.modern("subscriptions/listen", capabilities=DECLARED, notifications=wanted)
+            async with asyncio.timeout(30):
+                await looked.wait()
+        go.set()
+        await until(lambda: not server._service.tasks._side)
+        assert server._service.subscriptions.count == (1, 0)

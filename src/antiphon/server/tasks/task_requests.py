@@ -120,7 +120,7 @@ class TaskRequests:
     async def _listen(self, request: Request, peer: Peer, wanted: SubscriptionFilter) -> None:
         try:
             tasks = await self.visible(request, peer, list(wanted.task_ids or ())[:MAX_SUBSCRIPTIONS])
-            if request.cancelled:
+            if request.cancelled or peer.is_over:
                 return
             self._subscriptions.listen_to_tasks(request, peer, tasks)
             if tasks and self._tasks.wake is not None:
