@@ -412,13 +412,11 @@ class Host:
                 await self.reviewer.aclose()
 
 
-def with_review(policy: Policy, review: str) -> Policy:
+def with_review(policy: Policy, review: Literal["ask", "never"]) -> Policy:
     """Return a policy for a review mode: with ``"never"``, it allows what it would ask about.
 
     What a rule leaves to certain people is still asked about.
     """
-    if review not in ("ask", "never"):
-        raise ConfigError(f'review is "ask" or "never", not {review!r}')
     if review == "ask":
         return policy
     rules = tuple(

@@ -94,8 +94,8 @@ def check_argument_types(owner: type, given: Mapping[str, Any]) -> None:
     """
     for name, hint, kinds, words in _list_checks(owner):
         value: Any = given.get(name)
-        is_list = hint.endswith("]")
-        if words and not all(each in words for each in (value if is_list else [value])):
+        is_list = hint.startswith("Collection[")
+        if words and not all(each in words for each in (value if is_list and hasattr(value, "__iter__") else [value])):
             form = "a list of" if is_list else "one of"
             raise ConfigError(f"{owner.__name__}({name}=) is {form} {', '.join(words)}, not {value!r}")
         if kinds and not isinstance(value, kinds):
@@ -112,10 +112,13 @@ def _list_checks(owner: type) -> Sequence[tuple[str, str, tuple[type, ...], tupl
     found: list[Any] = []
     # As text also where a program has put a function of its own in place of ours.
     for name, hint in ((name, str(hint)) for name, hint in function.__annotations__.items()):
-        words = known.get(hint.removeprefix("Collection[").removesuffix("]"))
+        alias = known.get(hint.removeprefix("Collection[").removesuffix("]"))
+        words = get_args(alias) if get_origin(alias) is Literal else ()
+        if hint.startswith("Literal["):
+            words = tuple(hint.removeprefix("Literal[").removesuffix("]").replace("'", "").split(", "))
         kinds = tuple(known.get(kind) for kind in hint.split(" | "))
         are_classes = all(isinstance(kind, type) and getattr(kind, "_is_runtime_protocol", True) for kind in kinds)
-        found.append((name, hint, kinds * are_classes, get_args(words) if get_origin(words) is Literal else ()))
+        found.append((name, hint, kinds * are_classes, words))
     return [each for each in found if each[2] or each[3]]
 
 
