@@ -41,16 +41,7 @@ from antiphon.host.review.review import most_of, name_of
 from antiphon.host.review.summary import first_words, outcome_text, who_of
 from antiphon.host.store.base import Store
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.web.page_guards import (
-    MAX_SESSIONS,
-    MAX_SIGNED_IN,
-    BrowserSession,
-    PageAccess,
-    allow_inlined,
-    is_first,
-    is_plain,
-    session_of,
-)
+from antiphon.web.page_guards import BrowserSession, PageAccess, allow_inlined, is_first, is_plain, session_of
 from antiphon.web.page_texts import LANGUAGES, Texts, choose_language, load_texts
 from antiphon.web.queue_rows import QueueRows, Sifting
 from antiphon.web.render import JOINED, LONG, PIECE, inline_files, make_environment
@@ -369,8 +360,8 @@ class HeadBudget:
 
 _LAST = 5
 """Entries that are kept for each browser: more than a person takes back."""
-MAX_LISTS = MAX_SIGNED_IN + MAX_SESSIONS
-"""Most browsers with a list: as many as have a session. The list that was added to longest ago is dropped first."""
+MAX_LISTS = 1_000
+"""Most browsers with a list, about as many as have a session. That which was added to longest ago is dropped first."""
 
 
 class OutcomeRequest(msgspec.Struct, kw_only=True):

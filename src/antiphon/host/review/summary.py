@@ -105,8 +105,7 @@ def first_words(item: ReviewItem | ElicitItem | ToolItem | None) -> str:
     """Return the beginning of what is new in a request, in one line, without what an earlier request has shown.
 
     New is an answer, or what follows the model's last turn. Blanks and invisible characters are left out, so that they
-    cannot push the text out of sight; the request itself shows them. The name of a tool keeps its invisible characters,
-    because another tool may have the same name without them.
+    cannot push the text out of sight; in the name of a tool they stay, since another may have the name without them.
     """
     if item is None:
         return ""

@@ -126,10 +126,7 @@ class Grouped(Generic[C]):
             self._collect()
 
     def _collect(self) -> None:
-        """Begin the next transaction after four turns of the event loop, with all changes until then.
-
-        A call that was read in the same turn as others needs about as many to come here.
-        """
+        """Begin the next transaction after four turns of the event loop, which calls that came together may need."""
         self._is_collecting = True
         later: Any = asyncio.get_running_loop().call_soon
         later(later, later, later, self._begin)

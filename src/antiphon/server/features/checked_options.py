@@ -143,6 +143,8 @@ def describe_access(meta: Meta | None, access: AccessOptions, place: str, known:
     tags, version = access.get("tags", ()), access.get("version")
     given = cast("Mapping[str, Any]", access)
     check_icons(given.get("icons"), place)
+    if not isinstance(given.get("meta") or {}, Mapping):
+        raise ConfigError(f"{place}: meta= takes names with their values, not {meta!r}")
     if unknown := sorted(access.keys() - known):
         raise TypeError(f"{place}: there is no option {unknown[0]}=")
     if isinstance(tags, str):

@@ -46,8 +46,7 @@ class Http:
         """Prefix of the path below which this application is mounted."""
         self.query: bytes = scope.get("query_string", b"")
         self.headers: dict[bytes, bytes] = {}
-        """The headers by name, in lower case; of one that comes twice, the last. The types of several ``Accept`` are
-        one list."""
+        """The headers by name, in lower case; of one that comes twice, the last. Several ``Accept`` are one list."""
         self.earlier: list[HeaderPair] = []
         """The others of headers that come twice."""
         for name, value in scope["headers"]:
