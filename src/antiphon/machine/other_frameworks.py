@@ -114,7 +114,7 @@ def _list_checks(owner: type) -> Sequence[tuple[str, str, tuple[type, ...], tupl
     for name, hint in ((name, str(hint)) for name, hint in function.__annotations__.items()):
         alias = known.get(hint.removeprefix("Collection[").removesuffix("]"))
         words = get_args(alias) if get_origin(alias) is Literal else ()
-        if hint.startswith("Literal["):
+        if hint.startswith("Literal[") and hint.endswith("]"):
             words = tuple(hint.removeprefix("Literal[").removesuffix("]").replace("'", "").split(", "))
         kinds = tuple(known.get(kind) for kind in hint.split(" | "))
         are_classes = all(isinstance(kind, type) and getattr(kind, "_is_runtime_protocol", True) for kind in kinds)

@@ -289,7 +289,7 @@ class _Reader:
     def _check_provider(self, model: Model) -> None:
         if model.provider not in PROVIDERS:
             close = suggest_similar(model.provider, [*PROVIDERS])
-            remedy = close if "mean" in close else 'what speaks as OpenAI does is "openai-compatible"'
+            remedy = close if close.startswith("did") else 'what speaks as OpenAI does is "openai-compatible"'
             self._fail(("models", model.name, "provider"), f"there is no provider {model.provider!r}; {remedy}")
         if model.provider == "openai-compatible" and model.base_url is None:
             self._fail(("models", model.name), "openai-compatible needs a base_url")

@@ -126,7 +126,7 @@ class Grouped(Generic[C]):
             self._collect()
 
     def _collect(self) -> None:
-        """Begin the next transaction after four turns of the event loop, which calls that came together may need."""
+        """Begin the next transaction in four turns of the event loop: calls that were read together come until then."""
         self._is_collecting = True
         later: Any = asyncio.get_running_loop().call_soon
         later(later, later, later, self._begin)
