@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 import pytest
 
@@ -226,3 +228,27 @@ def test_there_is_a_limit():
     assert len(decode_wire(most, CallToolResult).content) == MAX_UNKNOWN
     with pytest.raises(msgspec.ValidationError, match="odd"):
         decode_wire(msgspec.json.encode({"content": [ODD] * (MAX_UNKNOWN + 1)}), CallToolResult)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "most"),
+    [
+        ([{"type": "image", "data": "AA=="}] + [{"type": "text", "text": "x"}] * 20_000, 1),
+        ([{"type": "image", "data": "AA=="}] * 20_000, MAX_UNKNOWN),
+    ],
+)
+def test_what_cannot_be_replaced_is_not_looked_at_once_more(blocks: list[dict[str, str]], most: int):
+    """Else one message of a server would hold up all others: each look takes as long as the whole reading."""
+    looks = 0
+
+    def count(frame: object, event: str, called: object) -> None:
+        nonlocal looks
+        looks += event == "c_call" and called is msgspec.convert
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        mend_document({"content": blocks}, CallToolResult)
+    finally:
+        sys.setprofile(before)
+    assert looks == most

@@ -88,14 +88,14 @@ def _replace_unreadable(result: dict[str, Any], left: int) -> None:
     meta: Any = result.get("_meta") or {}
     blocks = cast("list[Any]", content) if isinstance(content, list) and isinstance(meta, dict) else []
     for at, block in enumerate(blocks):
+        kind: Any = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
         try:
-            convert(block, ContentBlock)
-        except ValidationError as error:
-            kind: Any = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
             if isinstance(kind, str) and kind != "text" and left:
-                given = json.encode(block).decode()[:_MAX_GIVEN]
-                blocks[at] = {"type": "text", "text": f"[content that cannot be read: {error}] {given}"}
-                result["_meta"], left = {**meta, UNREADABLE: True}, left - 1
+                convert(block, ContentBlock)
+        except ValidationError as error:
+            given = json.encode(block).decode()[:_MAX_GIVEN]
+            blocks[at] = {"type": "text", "text": f"[content that cannot be read: {error}] {given}"}
+            result["_meta"], left = {**meta, UNREADABLE: True}, left - 1
 
 
 def _mend_data(plan: _Plan, data: Any, path: Path, found: Found) -> Any:
