@@ -256,8 +256,7 @@ async def test_a_modern_call_from_its_bytes_to_those_of_the_response() -> None:
         await asyncio.gather(*connection.tasks)
 
     await counted(cost, work)
-    # uvicorn writes the head and the body, one after the other.
-    assert b"hello" in wire.written[1] and len(wire.written) == 2
+    assert b"hello" in wire.written[0] and len(wire.written) == 1
     await app.close()
     # What the parser of HTTP calls of ours is beyond the budget: every head is parsed, and every host checked.
     assert cost.calls <= 66
@@ -286,15 +285,15 @@ async def test_a_modern_sample_from_its_bytes_to_those_of_the_result() -> None:
     async def work() -> None:
         wire.written.clear()
         connection.data_received(first)
-        await wire.until(lambda _: len(wire.written) == 2)
-        round = json.loads(wire.written[1])["result"]
+        await wire.until(lambda _: len(wire.written) == 1)
+        round = json.loads(wire.written[0].partition(b"\r\n\r\n")[2])["result"]
         (key,) = round["inputRequests"]
         more = f',"inputResponses":{{"{key}":{SAID}}},"requestState":"{round["requestState"]}"'
         connection.data_received(request_of(call(META, "ask", more), headers))
         await wire.until(lambda written: b'"hi"' in written)
 
     await counted(cost, work)
-    assert b'"hi"' in wire.written[3]
+    assert b'"hi"' in wire.written[1]
     await app.close()
     assert cost.calls <= 246
 
@@ -322,7 +321,8 @@ async def test_a_legacy_sample_from_its_bytes_to_those_of_the_result() -> None:
 
     await counted(cost, work)
     await app.close()
-    assert cost.calls <= 250
+    # A head is held for its body, which is one call more than 250 and one write less.
+    assert cost.calls <= 251
 
 
 async def test_a_call_through_a_gateway_in_memory():

@@ -7,6 +7,7 @@ imports uvicorn, so it is imported only by programs that serve.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +18,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from antiphon.transports.http.server.asgi import MOVE, Scope
 
 if TYPE_CHECKING:
-    import asyncio
     import socket
 
 _STEP = 64 * 1024
@@ -82,6 +82,7 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Accept a connection, or close it if there are too many; serve a request that it brings along."""
         super().connection_made(transport)
+        self._writes = _JoinedWrites(transport, self.loop)
         if self.give is not None:
             # Each request gets a copy.
             self.app_state = {**self.app_state, MOVE: self.move}
@@ -116,6 +117,8 @@ class BoundedConnection(HttpToolsProtocol):
         HttpToolsProtocol.on_headers_complete(self)
         if self.cycle is not before:
             self._open.append(self.cycle)
+            if self.cycle.scope["method"] != "HEAD":
+                self.cycle.transport = self._writes
             if not self._keeps:
                 _close_after(self.cycle)
 
@@ -128,7 +131,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Continue with the request that waits, if any."""
         self.served += 1
-        self._moves = True
+        self._moves = self._writes.is_at_head = True
         del self._open[0]
         HttpToolsProtocol.on_response_complete(self)
         if self.is_given_back:
@@ -207,6 +210,49 @@ class BoundedConnection(HttpToolsProtocol):
     def is_quiet(self) -> bool:
         """Whether no request is being served, and none has come but the beginning of a head."""
         return not self._open and (self.reads_head or not self.cycle.more_body)
+
+
+class _JoinedWrites(asyncio.Transport):
+    """What cycles write to: holds the head of a response for its body, so that the system is called once for both.
+
+    A head whose body does not follow at once is written in the next turn of the event loop.
+    """
+
+    is_at_head = True
+    """Whether a response begins with what is written next."""
+    _held = b""
+    """A head that is not written yet."""
+    _writing: asyncio.Handle
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        if self.is_at_head:
+            self.is_at_head = False
+            self._held = bytes(data)
+            self._writing = self._loop.call_soon(self._release)
+        elif self._held and len(data) < _STEP:
+            self._writing.cancel()
+            held, self._held = self._held, b""
+            self._transport.write(held + data)
+        else:
+            self._release()
+            self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        self._release()
+        self._transport.close()
+
+    def _release(self) -> None:
+        held, self._held = self._held, b""
+        if held and not self._transport.is_closing():
+            self._transport.write(held)
 
 
 def _close_after(cycle: RequestResponseCycle) -> None:
