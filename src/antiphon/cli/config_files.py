@@ -377,6 +377,11 @@ class WatchedServers:
         self.tools = _tool_globs(found)
         """The tools that their entries allow and deny, as globs by name of the server."""
 
+    def log_unknown(self, said: GatewaySettings) -> None:
+        """Log which settings are about servers that none of the files has."""
+        for unknown in said.find_unknown_servers([name for entries in self._last.values() for name in entries]):
+            log.warning("antiphon.toml: %s", make_inert(unknown))
+
     async def changes(self, every: float = EVERY) -> AsyncIterator[Mapping[str, Target]]:
         """Yield all servers again whenever they have changed, for as long as the caller iterates."""
         while True:

@@ -115,6 +115,32 @@ async def test_a_profile_chooses_servers_and_tools(tmp_path: Path):
                     names = {tool.name async for tool in client.tools()}
 
 
+async def test_settings_for_a_server_that_is_not_there_are_named(tmp_path: Path):
+    """A misspelt name would leave a tool callable that the file denies; a server that is not chosen is known."""
+    shop = {"command": sys.executable, "args": [SHOP]}
+    file = written(tmp_path / "mcp.json", shop=shop, other=shop)
+    settings = tmp_path / "antiphon.toml"
+    settings.write_text(
+        f'{PATIENT}[gateway.servers.shopp]\ntools = ["*", "!describe"]\n[gateway.servers.other]\nprefix = "o"\n'
+        '[gateway.profiles.work.servers.files]\nprefix = "f"\n'
+    )
+    options = ["--config", str(file), "--config", str(settings), "--only", "shop", "--yes", "--provider", "echo"]
+    said: list[str] = []
+    entry = {
+        "command": sys.executable,
+        "args": ["-m", "antiphon", "gateway", *options],
+        "env": environment(XDG_STATE_HOME=str(tmp_path)),
+    }
+    async with Client(entry, errlog=said.append) as client:
+        assert "shop__describe" in {tool.name async for tool in client.tools()}
+    warned = [line for line in "\n".join(said).splitlines() if line.startswith("antiphon.toml: [gateway.")]
+    why = "holds for no server: there is none of that name"
+    assert warned == [
+        f"antiphon.toml: [gateway.servers.shopp] {why}; did you mean 'shop'?",
+        f"antiphon.toml: [gateway.profiles.work.servers.files] {why}; there are: shop, other",
+    ]
+
+
 async def test_a_change_of_the_file_is_taken_up_while_it_runs(tmp_path: Path):
     """And what was listed is kept for the next gateway, readable for nobody else."""
     server = {"command": sys.executable, "args": [plain_server.__file__]}

@@ -133,6 +133,7 @@ def _read_settings(settings: Path | None, names: Style | None, search: bool | No
 
 def _expose_tools(gateway: Gateway, wanted: GatewaySettings, selected: Profile, servers: WatchedServers) -> None:
     """Show the tools that the options, a profile of the configuration and the servers' own entries describe."""
+    servers.log_unknown(wanted)
     gateway.expose(
         names=wanted.names or "prefix",
         tools=reduce(Filters.with_more, [*wanted.tool_lists(selected), servers.tools], Filters()),

@@ -7,7 +7,7 @@ Reading is left to ``toml_files``.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +30,7 @@ from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import MAX_REASON, MAX_UNDO
 from antiphon.identity import command_of, launch_of
 from antiphon.machine.loopback import is_loopback
+from antiphon.machine.other_frameworks import suggest_similar
 from antiphon.wire.origin import Launch, describe_target, identify_target, list_coarser
 
 Review = Literal["never", "ask", "refuse"]
@@ -374,6 +375,15 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             known = ", ".join(self.profiles) or "none"
             raise ConfigError(f"there is no profile {name!r}; there are: {known}. Write [gateway.profiles.{name}]")
         return self.profiles[name]
+
+    def find_unknown_servers(self, known: Sequence[str]) -> Iterator[str]:
+        """Say which tables are about servers that are not there: a list of tools in them denies nothing."""
+        tables = {"gateway": self.servers, **{f"gateway.profiles.{n}": p.servers for n, p in self.profiles.items()}}
+        for table, servers in tables.items():
+            for name in servers:
+                if name not in known:
+                    hint = suggest_similar(name, known)
+                    yield f"[{table}.servers.{name}] holds for no server: there is none of that name; {hint}"
 
     def tool_lists(self, profile: Profile) -> list[Mapping[str, tuple[str, ...]]]:
         """Return all lists of globs by server that a tool must pass; ``"*"`` is every server."""

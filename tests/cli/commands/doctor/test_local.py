@@ -84,6 +84,18 @@ def test_the_configuration_of_the_host_is_read(tmp_path: Path):
     assert "line 2" in failed.text
 
 
+def test_settings_for_a_server_that_is_not_there_are_odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A list of tools under a misspelt name denies nothing."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"github": {"command": "github-mcp"}}}', encoding="utf-8")
+    file = tmp_path / "mine.toml"
+    file.write_text('[gateway.servers.github]\nprefix = "g"\n[gateway.servers.githb]\ntools = ["!delete_*"]\n')
+    [odd] = [finding for finding in check_installation(file) if finding.kind == "odd"]
+    assert odd.subject == "antiphon.toml"
+    assert odd.text.startswith("[gateway.servers.githb] holds for no server: ")
+    assert odd.text.endswith("did you mean 'github'?")
+
+
 def test_a_terminal_is_described(monkeypatch: pytest.MonkeyPatch):
     """Where it is, and whether it may be coloured."""
     monkeypatch.setattr(checks, "find_terminal", lambda: "/dev/pts/7")

@@ -199,6 +199,8 @@ def _check_settings(file: Path | None) -> Iterator[DoctorFinding]:
         return
     files = ", ".join(map(str, config.files)) or "not there: the built-in settings apply"
     yield DoctorFinding("ok" if config.files else "note", "antiphon.toml", files)
+    for unknown in config.gateway.find_unknown_servers(config_files.list_names(None)):
+        yield DoctorFinding("odd", "antiphon.toml", unknown)
     yield _check_models(config)
     yield _check_store(config.store)
 
