@@ -23,6 +23,8 @@ from antiphon.protocol.http.param_headers import HeaderParam, header_params, par
 from antiphon.wire.common import PaginatedResult
 from antiphon.wire.tools import Tool
 
+log = logging.getLogger("antiphon.client")
+
 T = TypeVar("T")
 P = TypeVar("P", bound=PaginatedResult)
 
@@ -66,8 +68,6 @@ async def iterate_pages(
         seen.add(cursor)
     raise RemoteProtocolError(f"The server's list has more than {MAX_PAGES} pages")
 
-
-log = logging.getLogger("antiphon.client")
 
 MAX_TOOLS = 10_000
 """Most tools that are remembered."""

@@ -53,6 +53,8 @@ from antiphon.wire.methods import MethodSpec
 from antiphon.wire.origin import Launch, Origin
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
+log = logging.getLogger("antiphon.client")
+
 PROBE_TIMEOUT = 5.0
 """Seconds a server has to answer the probe, which a legacy one may ignore (2026-07-28 basic/transports/stdio)."""
 
@@ -148,8 +150,6 @@ def _offers_era(error: PeerError, allowed: tuple[Revision, ...], *, modern: bool
     offered = read_data(error, "supported")
     return isinstance(offered, list) and any(one.name in offered for one in allowed if one.modern is modern)
 
-
-log = logging.getLogger("antiphon.client")
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -33,6 +33,8 @@ from antiphon.protocol.events import Batch, Event, Replied, Request
 from antiphon.protocol.session import PeerSession
 from antiphon.wire.common import Wire
 
+log = logging.getLogger("antiphon.connection")
+
 Task = asyncio.Task[None]
 
 
@@ -126,8 +128,6 @@ class Flag:
             self._event = asyncio.Event()
         await self._event.wait()
 
-
-log = logging.getLogger("antiphon.connection")
 
 Arguments = TypeVarTuple("Arguments")
 

@@ -34,6 +34,8 @@ from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
 
+log = logging.getLogger("antiphon.gateway")
+
 MAX_WATCHED = 1_000
 """Most resources that are subscribed to for the clients of one group; as many as one client may subscribe to."""
 
@@ -141,8 +143,6 @@ class Watches:
             async for _ in changes:
                 self._told(uri)
 
-
-log = logging.getLogger("antiphon.gateway")
 
 Spoken = Mapping[str, Sequence[str]]
 """The extensions that each server declares, by the name of the server."""

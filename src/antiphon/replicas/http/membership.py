@@ -29,6 +29,8 @@ from antiphon.transports.http.server.legacy_session import LegacySession, Sessio
 from antiphon.transports.http.server.sessions import SessionHomes, end_session
 from antiphon.wire.envelope import decode_envelope
 
+log = logging.getLogger(__name__)
+
 MAX_MOVES = 100
 """How often one response may go on elsewhere."""
 
@@ -196,8 +198,6 @@ def _may_come_again(body: bytes) -> bool:
         return False
     return not rules.is_request(message) or message.method in rules.REPEATABLE
 
-
-log = logging.getLogger(__name__)
 
 _LEFT = "The session goes on at another replica"
 

@@ -35,6 +35,8 @@ from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.envelope import cause_of, decode_wire, encode_value, too_deep
 from antiphon.wire.tools import Tool
 
+log = logging.getLogger("antiphon.server")
+
 SamplingTool = Callable[..., Any] | ServedTool | Tool
 """A function, a tool made from one (``antiphon.server.ServedTool``), or a definition."""
 
@@ -140,8 +142,6 @@ async def _keep_result(call: HandlerCall, use: ToolUseContent, work: Callable[[]
     raw = await call.step(f"tool/{use.name}", step)
     return made[0] if made else decode_wire(raw, ToolResultContent)
 
-
-log = logging.getLogger("antiphon.server")
 
 MAX_STEPS = 10
 """Default for the most turns of a tool loop: enough for a task, few enough to protect a budget."""

@@ -39,6 +39,8 @@ from antiphon.wire.lossless import Received, relay_object
 from antiphon.wire.methods import METHODS, MethodSpec, unknown_request
 from antiphon.wire.task import TASKS
 
+log = logging.getLogger("antiphon.server")
+
 
 class CallAnswer(Struct, frozen=True, eq=False):
     """An answer that came with a request: undecoded, and decoded."""
@@ -69,9 +71,6 @@ def read_reply(answer: Raw, spec: MethodSpec) -> Wire:
         return _decode_answer(answer, spec)
     except DecodeError as error:
         raise errors.RemoteProtocolError(f"The client's answer to {spec.name} cannot be read: {error}") from None
-
-
-log = logging.getLogger("antiphon.server")
 
 
 def _decode_answer(answer: Raw, spec: MethodSpec) -> Wire:

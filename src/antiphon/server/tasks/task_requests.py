@@ -38,6 +38,8 @@ from antiphon.wire.methods import METHODS
 from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.tools import CallToolResult, fail_tool
 
+log = logging.getLogger("antiphon.server")
+
 Peer = Connection[ServerSession]
 
 
@@ -208,7 +210,6 @@ def _cancel_record(record: TaskRecord, now: float) -> TaskRecord | None:
     return None if record.is_over or after.state is record.state else after
 
 
-log = logging.getLogger("antiphon.server")
 Owned = Callable[[Request, Peer, str], Awaitable[TaskRecord]]
 """Returns a task, if it is the sender's."""
 

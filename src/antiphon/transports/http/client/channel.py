@@ -27,6 +27,8 @@ from antiphon.transports.http.client.message import OutgoingMessage, look_at
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.wire.envelope import RequestId
 
+log = logging.getLogger("antiphon.transports")
+
 _LISTEN_PATIENCE = 2.0
 """Seconds the first request waits for the listening stream, because some servers ask on it at once."""
 
@@ -183,8 +185,6 @@ class HttpClientChannel(ClosedOnce, Receiving):
                     response.release()
         await self._line.web.session.close()
 
-
-log = logging.getLogger("antiphon.transports")
 
 _PAUSE = 1.0
 """Least number of seconds before a stream that the server has ended is reopened, unless the server names the time."""

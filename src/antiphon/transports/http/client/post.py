@@ -47,6 +47,8 @@ from antiphon.transports.http.client.message import (
 from antiphon.transports.inbox import Inbox, Room
 from antiphon.wire.envelope import RequestId, error_frame
 
+log = logging.getLogger("antiphon.transports")
+
 # An ``istr`` keeps itself in lower case, in which headers are compared each time they are copied.
 SESSION = istr("Mcp-Session-Id")
 _VERSION = istr("MCP-Protocol-Version")
@@ -167,9 +169,6 @@ class ClientLine:
         if not self.is_gone:
             self.is_gone = True
             self._on_gone()
-
-
-log = logging.getLogger("antiphon.transports")
 
 
 def find_surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]:

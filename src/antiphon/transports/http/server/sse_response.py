@@ -16,6 +16,8 @@ from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.event_store import EventCursor
 from antiphon.transports.inbox import Room
 
+log = logging.getLogger(__name__)
+
 STALL = 30.0
 """Seconds without reading after which a client's connection counts as lost; its stream can be resumed."""
 
@@ -123,8 +125,6 @@ class Carrier:
             self.stop(lost=True)
             raise Lost from None
 
-
-log = logging.getLogger(__name__)
 
 _HIGH = 256 * 1024
 _LEAST = 64 * 1024
