@@ -18,6 +18,32 @@ def test_the_table_has_the_first_sentence_of_each_help(name: str, cli: Cli):
     assert words.startswith(COMMANDS[name][1])
 
 
+NETWORK = "serve, dev and gateway take --http HOST:PORT, as in --http 127.0.0.1:8000 (or --sse, --ws)"
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        (
+            "run shop.py",
+            "antiphon serve FILE, over HTTP with --http HOST:PORT; or antiphon dev FILE while you write it",
+        ),
+        ("inspect shop.py", "antiphon tools TARGET; antiphon check TARGET says whether a server is right"),
+        ("serve shop.py --port 8000", NETWORK),
+        ("dev shop.py --port=8000", NETWORK),
+        ("gateway -t http", NETWORK),
+        ("tools shop.py --port 8000", NETWORK),
+        ("nonsense", None),
+    ],
+)
+def test_words_of_other_command_lines_are_explained(line: str, remedy: str | None, cli: Cli):
+    """Of FastMCP's and the official SDK's, beside the usual error."""
+    done = cli(*line.split())
+    assert done.code == 2
+    assert "No such " in done.err
+    assert done.err.partition("\nHere: ")[2].rstrip("\n") == (remedy or "")
+
+
 @pytest.mark.parametrize("line", [["--help"], [], ["tool"]])
 def test_help_and_completion_of_names_load_nothing_heavy(line: list[str]):
     """A shell that completes a word waits for it."""

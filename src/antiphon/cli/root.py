@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -20,6 +22,7 @@ from click.shell_completion import get_completion_class, shell_complete
 
 from antiphon import __version__
 from antiphon.errors import ConfigError
+from antiphon.machine.other_frameworks import ELSEWHERE
 
 COMMANDS = msgspec.toml.decode(Path(__file__).with_name("commands.toml").read_bytes(), type=dict[str, tuple[str, str]])
 """The module of each command and the first sentence of its help, in the order of the help."""
@@ -120,6 +123,9 @@ def run_command(arguments: Sequence[str]) -> int:
         return root.main(arguments, prog_name="antiphon", standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
+        words = re.findall(r"[\w-]+", error.message) if error.message.startswith("No such") else []
+        for remedy in (ELSEWHERE["commands"][word] for word in words if word in ELSEWHERE["commands"]):
+            print(f"Here: {remedy}", file=sys.stderr)
         return error.exit_code
     except click.Abort:
         raise KeyboardInterrupt from None
