@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -13,13 +14,19 @@ from antiphon.middleware import (
     ErrorHandlingMiddleware,
     LoggingMiddleware,
     RateLimitingMiddleware,
+    ResourcesAsTools,
     ResponseCachingMiddleware,
     ResponseLimitingMiddleware,
     RetryMiddleware,
     TimingMiddleware,
 )
+from antiphon.protocol.caller import Caller
+from antiphon.server import CallNext, ServerRequest
 from antiphon.testing import connected
-from tests.support.raw_client import raw_client
+from antiphon.transports.queued import memory_pair
+from antiphon.types import CallToolResult, TextContent
+from antiphon.wire.envelope import encode_value
+from tests.support.raw_client import RawClient, raw_client
 
 KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
 
@@ -171,6 +178,23 @@ async def test_large_results_are_cut_or_refused() -> None:
         assert len((await client.call_tool("other")).text) == 10_000
 
 
+async def test_a_result_is_limited_with_its_meta() -> None:
+    """Text is cut to what the rest leaves; where that is nothing, the result is refused."""
+    server = Server("shop")
+    server.middleware(ResponseLimitingMiddleware(max_size=2_000))
+
+    @server.tool
+    async def text(size: int) -> CallToolResult:
+        return CallToolResult(content=[TextContent(text="x" * 3_000)], meta={"note": "y" * size})
+
+    async with connected(server) as client:
+        cut = await client.call_tool("text", {"size": 1_500})
+        assert cut.text.endswith("x\n[... cut]")
+        assert len(encode_value(CallToolResult(content=cut.content, meta={"note": "y" * 1_500}))) <= 2_000
+        refused = await client.call_tool("text", {"size": 2_500})
+        assert (refused.is_error, refused.text[-13:]) == (True, "Ask for less.")
+
+
 async def test_only_what_may_run_twice_is_tried_again() -> None:
     """A tool that only reads, for an exception that may pass; resources; each after a longer wait."""
     server, clock, runs = Server("shop"), Clock(), list[str]()
@@ -195,6 +219,27 @@ async def test_only_what_may_run_twice_is_tried_again() -> None:
         for name in ("gone", "wrong", "write"):
             assert (await client.call_tool(name)).is_error
     assert {name: runs.count(name) for name in runs} == {"read": 3, "stock": 2, "gone": 3, "wrong": 1, "write": 1}
+
+
+async def test_a_failure_of_other_middleware_runs_no_tool_again() -> None:
+    """The tool may have run before it; a resource is read again."""
+    server, runs = Server("shop"), list[str]()
+    server.middleware(RetryMiddleware(max_retries=2, sleep=Clock().sleep))
+
+    @server.middleware
+    async def report(request: ServerRequest, call_next: CallNext) -> Any:
+        result = await call_next(request)
+        if request.method in ("tools/call", "resources/read") and len(runs) < 3:
+            raise ConnectionError
+        return result
+
+    server.tool(name="pay")(lambda: runs.append("pay"))
+    server.add_resource("shop://stock", lambda: runs.append("stock") or "ten")
+    async with connected(server) as client:
+        with pytest.raises(InternalError):
+            await client.call_tool("pay")
+        assert (await client.read_resource("shop://stock")).contents[0].text == "ten"
+    assert runs == ["pay", "stock", "stock"]
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -251,6 +296,66 @@ async def test_a_cache_answers_the_same_principal_the_same_question() -> None:
             await client.read_resource("shop://stock")
         assert [(await client.call_tool("number")).text for _ in range(2)] == ["1", "2"]
     assert runs.count("stock") == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "price", "arguments": {}}),
+        ("resources/read", {"uri": "shop://stock"}),
+        ("resources/read", {"uri": "shop://stock/hats"}),
+        ("prompts/get", {"name": "ask"}),
+    ],
+)
+async def test_a_cache_gives_nothing_that_is_hidden_by_now(method: str, params: dict[str, Any]) -> None:
+    """``visible=`` decides at each request, also about what was cached before."""
+    server, friends = Server("shop"), {"ann"}
+    server.middleware(ResponseCachingMiddleware())
+
+    def is_friend(principal: str | None) -> bool:
+        return principal in friends
+
+    server.tool(name="price", visible=is_friend, cache=60)(lambda: "ten")
+    server.prompt(name="ask", visible=is_friend, cache=60)(lambda: "Which?")
+    server.add_resource("shop://stock", lambda: "ten", visible=is_friend, cache=60)
+    server.resource("shop://stock/{kind}", visible=is_friend, cache=60)(lambda kind: kind)
+    async with raw_client(server, principal="ann") as raw:
+        assert "result" in await raw.reply(raw.modern(method, **params))
+        friends.clear()
+        assert (await raw.reply(raw.modern(method, **params)))["error"]["code"] == -32602
+
+
+async def test_a_cache_gives_nothing_to_a_token_that_may_do_less() -> None:
+    """Other middleware may ask in the place of a call, past the first check of scopes."""
+    server = Server("shop", declares=["tools"])
+    server.middleware(ResourcesAsTools())
+    server.middleware(ResponseCachingMiddleware())
+    server.add_resource("shop://stock", lambda: "ten", scopes=["read"], cache=60)
+    replies: list[dict[str, Any]] = []
+    for scopes in (frozenset({"read"}), frozenset[str]()):
+        ours, theirs = memory_pair()
+        serving = asyncio.create_task(server.serve(theirs, caller=Caller("ann", scopes=scopes)))
+        client = RawClient(ours)
+        sent = client.modern("tools/call", name="read_resource", arguments={"uri": "shop://stock"})
+        replies.append(await client.reply(sent))
+        await ours.close()
+        await serving
+    assert replies[0]["result"]["content"][0]["text"] == "ten"
+    assert replies[1]["error"]["data"] == {"requiredScopes": ["read"]}
+
+
+async def test_a_cache_forgets_a_tool_that_is_replaced_or_removed() -> None:
+    """The result is that of the tool of now."""
+    server = Server("shop")
+    server.middleware(ResponseCachingMiddleware(tools={"price": 60}))
+    server.tool(name="price")(lambda: "ten")
+    async with connected(server) as client:
+        assert (await client.call_tool("price")).text == "ten"
+        server.tools.remove("price")
+        with pytest.raises(InvalidParams, match="Unknown tool"):
+            await client.call_tool("price")
+        server.tool(name="price")(lambda: "twelve")
+        assert (await client.call_tool("price")).text == "twelve"
 
 
 async def test_errors_and_answers_of_people_are_not_cached() -> None:

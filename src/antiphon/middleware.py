@@ -50,9 +50,6 @@ log = logging.getLogger("antiphon.server")
 _MAX_LOGGED = 16 * 1024
 """Most characters of a request or a result that are searched for secrets: enough for any line that is read."""
 
-_AROUND = 200
-"""Bytes of a result around its text."""
-
 _ENTRY = 500
 """Bytes that a result in a cache takes besides its own."""
 
@@ -219,10 +216,11 @@ class ResponseLimitingMiddleware(Struct, eq=False, kw_only=True):
         if not is_limited or (size := len(encode_value(result))) <= self.max_size:
             return result
         text = "\n".join(block.text for block in result.content if isinstance(block, TextContent))
-        if result.structured_content is not None or not text:
+        rest = structs.replace(result, content=[TextContent(text=self.truncation_suffix)])
+        room = self.max_size - len(encode_value(rest))
+        if result.structured_content is not None or not text or room < 0:
             return fail_tool(f"The result has {size} bytes, and at most {self.max_size} are sent. Ask for less.")
-        # In JSON a character takes up to six bytes, and the rest of the result some more.
-        room = max(self.max_size - _AROUND - len(encode_value(self.truncation_suffix)), 0)
+        # In JSON a character takes up to six bytes.
         while (size := len(encode_value(text)) - 2) > room:
             text = text[: len(text) * room // size]
         return structs.replace(result, content=[TextContent(text=text + self.truncation_suffix)])
@@ -254,20 +252,18 @@ class RetryMiddleware(Struct, eq=False, kw_only=True):
             try:
                 result = await call_next(request)
             except self.retry_exceptions:
-                if request.has_asked:
+                if not self._may_repeat(request):
                     raise
             else:
-                if not self._may_repeat(request, result):
+                failure = request.failure if getattr(result, "is_error", False) else None
+                if failure is None or not issubclass(failure, self.retry_exceptions) or not self._may_repeat(request):
                     return result
             await self.sleep(min(self.base_delay * 2**attempt, self.max_delay))
         return await call_next(request)
 
-    def _may_repeat(self, request: ServerRequest, result: Any) -> bool:
-        failure = request.failure
-        if failure is None or not getattr(result, "is_error", False) or not issubclass(failure, self.retry_exceptions):
-            return False
-        tool = request.ctx.server.tools.get(request.params.name)
-        return tool is not None and tool.repeats and not request.has_asked
+    def _may_repeat(self, request: ServerRequest) -> bool:
+        # Also after an exception: other middleware may raise one when the tool has run.
+        return not request.has_asked and (request.method != "tools/call" or getattr(request.feature, "repeats", False))
 
 
 class ResponseCachingMiddleware:
@@ -296,15 +292,14 @@ class ResponseCachingMiddleware:
     async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
         """Answer from the cache, or fill it."""
         subject: str = getattr(request.params, "name", None) or getattr(request.params, "uri", "")
-        known_by, server = self._seconds.get(request.method), request.ctx.server
-        if known_by is None:
-            return await call_next(request)
-        registry = {"tools/call": server.tools, "prompts/get": server.prompts}.get(request.method, server.resources)
-        seconds = known_by.get(subject, getattr(registry.get(subject), "cache", None))
-        if not seconds:
+        feature, facts = request.feature, request.ctx.request
+        seconds = self._seconds.get(request.method, {}).get(subject, getattr(feature, "cache", None))
+        # Visible or not may change while a result is kept.
+        if not seconds or (feature is not None and feature.is_hidden_from(facts.principal)):
             return await call_next(request)
         arguments = sha256(msgspec.json.encode(request.arguments, order="sorted")).digest()
-        key = request.method, subject, request.ctx.request.principal, arguments
+        # With the scopes, which may be checked behind this, and with the feature, which may be replaced.
+        key = request.method, subject, feature, facts.principal, facts.scopes, arguments
         known = self._kept.get(key)
         if known is not None and known[0] > self._clock():
             self._kept.move_to_end(key)

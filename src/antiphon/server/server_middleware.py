@@ -104,6 +104,18 @@ class ServerRequest:
         return (self._core or self._call.core).definition_of(name, self.ctx.request.principal)
 
     @property
+    def feature(self) -> Any:
+        """The tool, prompt, resource or template that is requested, also of a mounted server; ``None`` without one.
+
+        It may be hidden from the caller: see its ``is_hidden_from``.
+        """
+        core = self._core or self._call.core
+        if self.method == "resources/read":
+            return core.resource(self.params.uri)
+        registry = {"tools/call": core.features.tools, "prompts/get": core.features.prompts}.get(self.method)
+        return None if registry is None else registry.get(self.params.name)
+
+    @property
     def failure(self) -> type[Exception] | None:
         """The class of the exception that the tool raised, if it did; its result may say less."""
         return self._call.failure
