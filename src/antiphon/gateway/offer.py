@@ -96,22 +96,26 @@ class HeldSkills:
     """The entries of one server's skills by which its files are verified, and the skills that were approved."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Skill] = {}
+        self._listed: dict[str, Skill] = {}
+        self._fetched: dict[str, Skill] = {}
+        """The entries that were fetched by themselves since the list."""
         self._approved: set[bytes] = set()
 
     def hold(self, entry: Skill) -> None:
         """Hold the newest entry of a skill."""
-        if len(self._entries) >= MAX_SKILLS:
-            self._entries.clear()
-        self._entries[entry.uri] = entry
+        self._fetched[entry.uri] = entry
+        if len(self._fetched) > MAX_SKILLS:
+            del self._fetched[next(iter(self._fetched))]
 
     def renew(self, listed: tuple[Skill, ...]) -> None:
-        """Hold the entries of a new list."""
-        self._entries = {entry.uri: entry for entry in listed}
+        """Hold the entries of a new list, and those that were fetched of skills which are not in it."""
+        self._listed = {entry.uri: entry for entry in listed}
+        self._fetched = {uri: entry for uri, entry in self._fetched.items() if uri not in self._listed}
 
     def find(self, uri: str) -> Skill | None:
         """Return the entry of the skill that a file belongs to: of several, the innermost; ``None`` if none is held."""
-        found = [entry for entry in self._entries.values() if uri.startswith(f"{find_skill_root(entry.uri)}/")]
+        held = (self._listed | self._fetched).values()
+        found = [entry for entry in held if uri.startswith(f"{find_skill_root(entry.uri)}/")]
         return max(found, key=lambda entry: len(entry.uri), default=None)
 
     async def allow(

@@ -45,7 +45,7 @@ from antiphon.wire.origin import MEMORY
 from antiphon.wire.outcome_filter import pass_outcome
 from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
-from antiphon.wire.skills import GetSkillResult, ListSkillsResult, ReadDirectoryResult, Skill, find_entry_problem
+from antiphon.wire.skills import SKILL_FILE, GetSkillResult, ListSkillsResult, ReadDirectoryResult, find_entry_problem
 from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
@@ -260,7 +260,7 @@ async def _list_skills(group: PrincipalGroup, _request: ServerRequest) -> ListSk
 async def _get_skill(group: PrincipalGroup, request: ServerRequest) -> GetSkillResult:
     server, word, uri = await group.skill_file(request.params.uri)
     result = await _ask_server(group, server, request, structs.replace(request.params, uri=uri))
-    entry: Skill = result.read.skill
+    entry = result.read.skill
     problem = find_entry_problem(entry) if entry.uri == uri else "it is that of another skill"
     if problem is not None:
         raise errors.InternalError(f"The server's entry of {request.params.uri} cannot be used: {problem}")
@@ -279,6 +279,10 @@ async def _read_skill_file(group: PrincipalGroup, request: ServerRequest, server
     """Read a file of a skill once the host allows the skill, and verify it before the client sees it."""
     upstream, confirm = group.upstreams[server], group.terms.confirmer
     entry = upstream.skills.find(uri)
+    if entry is None and (uri.endswith(f"/{SKILL_FILE}") or group.catalogue.reader(request.params.uri) is None):
+        # Only what a server lists as a resource is one without a skill: nothing else may pass by the question.
+        text = f"No skill is known to have {request.params.uri}: fetch the entry of the skill first, by skills/get"
+        raise errors.ResourceNotFound(text, data={"uri": request.params.uri})
     received: list[Received] = []
 
     async def fetch(_uri: str) -> ReadResourceResult:
@@ -298,7 +302,9 @@ async def _read_skill_file(group: PrincipalGroup, request: ServerRequest, server
         raise errors.InternalError(f"{error}; if the server has changed it, skills/get has the present entry") from None
     [result] = received
     contents = [structs.replace(each, uri=make_outer_uri(word, each.uri)) for each in result.read.contents]
-    return result.changed(structs.replace(result.read, contents=contents))
+    read = structs.replace(result.read, contents=contents)
+    # Without unknown members: some clients take "Text" for the verified "text".
+    return result.changed(read) if entry is None else Received.of(read)
 
 
 async def _read_resource(group: PrincipalGroup, request: ServerRequest) -> ReadResourceResult:

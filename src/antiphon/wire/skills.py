@@ -136,5 +136,9 @@ def _find_files_problem(uri: str, root: str, files: Sequence[SkillResource]) -> 
 
 def is_within_skill(uri: str, root: str) -> bool:
     """Return whether a URI is that of a file below a folder, by its text alone: no part of it leads elsewhere."""
-    parts = uri.removeprefix(f"{root}/").split("/")
+    # Loaded here, since most servers have no skills.
+    from urllib.parse import unquote
+
+    # Decoded, because "%2e%2e" means ".." to whoever follows a URI, and to whoever makes a path of it.
+    parts = unquote(uri.removeprefix(f"{root}/")).split("/")
     return uri.startswith(f"{root}/") and not {"", ".", ".."}.intersection(parts)
