@@ -345,6 +345,16 @@ def test_a_folder_given_by_mistake_is_refused_and_not_searched(tmp_path, monkeyp
         make_server(tmp_path)
 
 
+def test_many_small_folders_are_as_many_entries_as_a_large_one(tmp_path, monkeypatch):
+    """A home folder has few files in each folder."""
+    monkeypatch.setattr(skill_folder, "_MAX_ENTRIES", 5)
+    write_skill(tmp_path, "pdf", one__a=b"", two__b=b"", three__c=b"")
+    make_server(tmp_path)
+    write_skill(tmp_path, "pdf", one__d=b"", two__e=b"")
+    with pytest.raises(ConfigError, match="too many entries"):
+        make_server(tmp_path)
+
+
 def test_a_folder_cannot_be_added_twice(tmp_path):
     """Its URIs are taken."""
     write_skill(tmp_path, "pdf")

@@ -125,9 +125,11 @@ def _list_files(root: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         raise ConfigError(f"{error.filename}: cannot be read: {error.strerror}") from None
 
+    looked = 0
     for place, folders, files in os.walk(root, onerror=refuse):
         folder = Path(place)
-        if len(folders) + len(files) > _MAX_ENTRIES or len(folder.relative_to(root).parts) >= _MAX_DEPTH:
+        looked += len(files)
+        if looked + len(folders) > _MAX_ENTRIES or len(folder.relative_to(root).parts) >= _MAX_DEPTH:
             raise ConfigError(f"{folder}: it has too many entries, or is too deep, for a folder of skills")
         folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
         for path in (folder / name for name in folders):
