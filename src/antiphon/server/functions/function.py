@@ -28,6 +28,7 @@ from types import CodeType
 from typing import Any, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from antiphon.errors import ConfigError
 from antiphon.machine.asyncio_tasks import settle_future
@@ -49,8 +50,7 @@ class UserFunction:
         self._needed: Sequence[Callable[..., Any]] = ()
         """The functions that provide its dependencies."""
         if signature.dependencies:
-            run = _call_here if inline else in_thread
-            self.call, self.context, self._needed = inject_dependencies(function, signature, run)
+            self.call, self.context, self._needed = inject_dependencies(function, signature, inline=inline)
             self.is_async = True
 
     @property
@@ -187,9 +187,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_workers.__init__)
 
 
-Run = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a call: in a thread, or on the event loop."""
-
 _CONTEXT = "(context)"
 """The argument for the context: a name that no parameter can have."""
 
@@ -225,35 +222,32 @@ class Depends:
 class _Step(Struct, frozen=True):
     """One call of those that a handler with dependencies takes: of a dependency, or of the handler itself."""
 
-    function: Callable[..., Any]
-    context: str | None
+    function: UserFunction
+    """For a dependency that yields it makes the context manager."""
     needs: dict[str, Any]
     """The keys of the steps whose values fill in its parameters, by their names."""
-    run: Run
-    manage: Callable[..., Any] | None
-    """Makes the context manager of a dependency that yields."""
+    is_managed: bool
+    inline: bool
 
     async def perform(self, values: dict[str, Any], context: Any, stack: AsyncExitStack) -> Any:
         """Return the value for one call, with these arguments; ``stack`` closes it."""
-        if self.context is not None:
-            values[self.context] = context
-        if self.manage is None:
-            value = await self.run(partial(self.function, **values))
-            return await value if inspect.isawaitable(value) else value
-        manager = self.manage(**values)
+        manager = await self.function.run(values, context)
+        if not self.is_managed:
+            return manager
         if hasattr(manager, "__aenter__"):
             return await stack.enter_async_context(manager)
-        value = await self.run(manager.__enter__)
+        run = _call_here if self.inline else in_thread
+        value = await run(manager.__enter__)
 
         async def leave(*error: object) -> bool | None:
-            return await self.run(partial(manager.__exit__, *error))
+            return await run(partial(manager.__exit__, *error))
 
         stack.push_async_exit(leave)
         return value
 
 
 def _add_step(
-    steps: dict[Any, _Step], key: Any, function: Any, signature: Signature, run: Run, chain: tuple[Any, ...] = ()
+    steps: dict[Any, _Step], key: Any, function: Any, signature: Signature, inline: bool, chain: tuple[Any, ...] = ()
 ) -> None:
     """Add the step of a function after those of its dependencies.
 
@@ -272,9 +266,10 @@ def _add_step(
                     f"{read.place}: parameter {asked[0]!r} is no dependency: annotate it with Depends(...), take "
                     "ctx: Context, or give it a default"
                 )
-            _add_step(steps, needs[name], inner, read, run, (*chain, function))
+            _add_step(steps, needs[name], inner, read, inline, (*chain, function))
     manage = _find_manager(function) if chain else None
-    steps[key] = _Step(function, signature.context, needs, _call_here if signature.is_async else run, manage)
+    called = UserFunction(manage or function, replace(signature, dependencies={}), inline=inline or manage is not None)
+    steps[key] = _Step(called, needs, manage is not None, inline)
 
 
 async def _call_here(call: Callable[[], Any]) -> Any:
@@ -293,7 +288,7 @@ def _find_manager(function: Any) -> Callable[..., Any] | None:
 
 
 def inject_dependencies(
-    function: Callable[..., Any], signature: Signature, run: Run
+    function: Callable[..., Any], signature: Signature, *, inline: bool
 ) -> tuple[Callable[..., Awaitable[Any]], str | None, list[Callable[..., Any]]]:
     """Return a function that provides the dependencies of another one around each call of it.
 
@@ -303,7 +298,7 @@ def inject_dependencies(
         ConfigError: a dependency has a parameter that nothing fills in, or needs itself.
     """
     steps: dict[Any, _Step] = {}
-    _add_step(steps, None, function, signature, run)
+    _add_step(steps, None, function, signature, inline)
 
     @functools.wraps(function)
     async def call(**values: Any) -> Any:
@@ -315,5 +310,5 @@ def inject_dependencies(
             return made[None]
         raise ConfigError(f"{signature.place}: a dependency has caught the exception; raise it again after cleaning up")
 
-    takes_context = any(step.context is not None for step in steps.values())
-    return call, _CONTEXT if takes_context else None, [step.function for step in steps.values()][:-1]
+    takes_context = any(step.function.context is not None for step in steps.values())
+    return call, _CONTEXT if takes_context else None, [step.function.call for step in steps.values()][:-1]

@@ -71,15 +71,6 @@ class Signature(Struct, frozen=True, kw_only=True):
     """What fills in the parameters that are no arguments: each a ``Depends``, by the parameter's name."""
 
 
-class _Named(Struct, frozen=True):
-    """A parameter that can be given by name, with the members of ``inspect.Parameter``."""
-
-    name: str
-    annotation: Any
-    default: Any
-    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
-
-
 class _ContextNotImported:
     """Stands for the context type if the author imports it for type checkers only."""
 
@@ -189,7 +180,8 @@ def _split_parameters(
         if name in bound:
             continue
         annotation = hints.get(name, parameter.annotation)
-        _refuse_unnamed(parameter, place, first=not parameters)
+        if parameter.annotation is REQUIRED:
+            _refuse_untyped(name, place, first=not parameters)
         if is_context(annotation):
             contexts.append(name)
         elif not (type(annotation) is type and parameter.default is REQUIRED) and (
@@ -197,7 +189,7 @@ def _split_parameters(
         ):
             dependencies[name] = dependency
         else:
-            typed = Any if annotation is inspect.Parameter.empty else annotation
+            typed = Any if annotation is REQUIRED else annotation
             if parameter.default is None:
                 typed = add_null(typed)
             parameters.append(Parameter(name=name, annotation=typed, default=parameter.default))
@@ -214,7 +206,7 @@ def _find_dependency(annotation: Any, default: Any) -> Any:
     return None
 
 
-def _list_declared(function: Callable[..., Any], place: str) -> Iterable[inspect.Parameter | _Named]:
+def _list_declared(function: Callable[..., Any], place: str) -> Iterable[Parameter]:
     # Reading the code object of a plain function takes a tenth of the time of ``inspect``, which matters for
     # 100,000 functions. A decorated function has entries in its ``__dict__``.
     if type(function) is types.FunctionType and not function.__dict__:
@@ -222,30 +214,36 @@ def _list_declared(function: Callable[..., Any], place: str) -> Iterable[inspect
         if not code.co_posonlyargcount and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
             return _list_named(function, code)
     try:
-        return inspect.signature(function).parameters.values()
+        declared = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         raise ConfigError(f"{place} has no signature: wrap it in a function of your own") from None
+    for each in declared:
+        if (refused := _UNNAMED.get(each.kind)) is not None:
+            raise ConfigError(f"{place}: {refused.format(each.name)}")
+    return [Parameter(name=each.name, annotation=each.annotation, default=each.default) for each in declared]
 
 
-def _list_named(function: types.FunctionType, code: types.CodeType) -> Iterable[_Named]:
+def _list_named(function: types.FunctionType, code: types.CodeType) -> Iterable[Parameter]:
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     given = function.__defaults__ or ()
     first = code.co_argcount - len(given)
     defaults = {**dict(zip(names[first:], given, strict=False)), **(function.__kwdefaults__ or {})}
-    return [_Named(name, function.__annotations__.get(name, REQUIRED), defaults.get(name, REQUIRED)) for name in names]
+    typed = function.__annotations__
+    return [
+        Parameter(name=name, annotation=typed.get(name, REQUIRED), default=defaults.get(name, REQUIRED))
+        for name in names
+    ]
 
 
-def _refuse_unnamed(parameter: inspect.Parameter | _Named, place: str, *, first: bool) -> None:
-    """Refuse parameters that a JSON object of arguments cannot fill."""
-    name, kind = parameter.name, parameter.kind
-    if kind is inspect.Parameter.POSITIONAL_ONLY:
-        raise ConfigError(f"{place}: parameter {name!r} is positional-only; remove the '/' behind it")
-    if kind is inspect.Parameter.VAR_POSITIONAL:
-        raise ConfigError(f"{place}: *{name} has no name on the wire; take a list: {name}: list[...]")
-    if kind is inspect.Parameter.VAR_KEYWORD:
-        raise ConfigError(f"{place}: **{name} has no schema; name the arguments, or take one: {name}: dict[str, ...]")
-    if parameter.annotation is not inspect.Parameter.empty:
-        return
+_UNNAMED: Mapping[Any, str] = {
+    inspect.Parameter.POSITIONAL_ONLY: "parameter {0!r} is positional-only; remove the '/' behind it",
+    inspect.Parameter.VAR_POSITIONAL: "*{0} has no name on the wire; take a list: {0}: list[...]",
+    inspect.Parameter.VAR_KEYWORD: "**{0} has no schema; name the arguments, or take one: {0}: dict[str, ...]",
+}
+"""Why a JSON object of arguments cannot fill a parameter, by its kind."""
+
+
+def _refuse_untyped(name: str, place: str, *, first: bool) -> None:
     if first and name in ("self", "cls"):
         raise ConfigError(
             f"{place} is not bound to an object: register the bound method, as in server.tool(thing.method)"
@@ -257,15 +255,11 @@ def _refuse_unnamed(parameter: inspect.Parameter | _Named, place: str, *, first:
 def _evaluate_hints(function: Any, place: str) -> dict[str, Any]:
     """Evaluate the annotations, including strings that name something local, or imported for type checkers only."""
     try:
-        return typing.get_type_hints(function, include_extras=True)
-    except NameError:
-        pass
-    except Exception as error:
-        raise ConfigError(f"{place}: its annotations cannot be evaluated: {error}") from error
-    scope = _collect_scope(function)
-    if "Context" not in getattr(function, "__globals__", {}):
-        scope.setdefault("Context", _ContextNotImported)
-    try:
+        with suppress(NameError):
+            return typing.get_type_hints(function, include_extras=True)
+        scope = _collect_scope(function)
+        if "Context" not in getattr(function, "__globals__", {}):
+            scope.setdefault("Context", _ContextNotImported)
         return typing.get_type_hints(function, localns=scope, include_extras=True)
     except NameError as error:
         raise ConfigError(
