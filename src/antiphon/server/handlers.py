@@ -29,7 +29,6 @@ from antiphon.server.features.registry import Via
 from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.tools import Requirement, ServedTool
 from antiphon.server.functions.arguments import ArgumentError
-from antiphon.server.listing import Pages
 from antiphon.server.mounts import Mount, Mounts
 from antiphon.server.served_subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
 from antiphon.server.server_middleware import ServerMiddlewareStack, ServerRequest
@@ -55,7 +54,7 @@ class Handlers:
     """The functions of one server."""
 
     _core: Core
-    _pages: Pages
+    _lists: Mapping[str, Handler]
     _subscriptions: Subscriptions
     _rounds: ServerRounds
     _middleware: ServerMiddlewareStack
@@ -86,20 +85,15 @@ class Handlers:
 
     def _list_plain(self) -> dict[str, Handler]:
         """Return the handlers of all methods, without middleware."""
-        pages = self._pages
         return {
-            "tools/list": pages.tools,
+            **self._lists,
             "tools/call": self.call_tool,
-            "resources/list": pages.resources,
-            "resources/templates/list": pages.templates,
             "resources/read": self._serve_found,
             "resources/subscribe": self.subscribe,
             "resources/unsubscribe": self.unsubscribe,
             "subscriptions/listen": self.listen,
-            "prompts/list": pages.prompts,
             "prompts/get": self._serve_found,
             "completion/complete": self.complete,
-            "skills/list": pages.skills,
             "skills/get": self.get_skill,
             "resources/directory/read": self.read_directory,
             "logging/setLevel": self.set_level,
@@ -327,8 +321,7 @@ class Handlers:
         if found is None:
             return self._mounts.read(params, request, peer)
         if found.via is not None:
-            mount: Mount = found.via.mount
-            return mount.behind.target(params, request, peer)
+            return found.via.mount.behind.target(params, request, peer)
         demand_scopes(found.scopes, request, peer)
         code = partial(self._code, found)
         return Handled(params.uri, partial(self._read_resource, found, params.uri), code, repeats=True)
@@ -346,8 +339,7 @@ class Handlers:
         prompt = _unless_hidden(self._core.features.prompts.get(params.name), peer)
         via = self._mounts.by_name(params.name) if prompt is None else prompt.via
         if via is not None:
-            mount: Mount = via.mount
-            inner = mount.behind.target(structs.replace(params, name=via.name), request, peer)
+            inner = via.mount.behind.target(structs.replace(params, name=via.name), request, peer)
             return inner.around(params.name, inner.body, inner.code, asks=True)
         if prompt is None:
             raise errors.InvalidParams(f"Unknown prompt: {params.name}")
@@ -361,29 +353,19 @@ class Handlers:
         """Serve ``completion/complete``."""
         params: CompleteRequestParams = request.params
         ref, completions = params.ref, self._core.completions
-        owner = completions.find(ref)
-        if owner is None:
-            return await self._complete_elsewhere(params, request, peer)
-        if owner.is_hidden_from(peer.principal):
+        owner, prompt = completions.find(ref), ref.name if isinstance(ref, PromptReference) else None
+        if owner is not None and owner.is_hidden_from(peer.principal):
             raise completions.refuse_unknown(ref)
-        if owner.via is not None:
-            mount: Mount = owner.via.mount
-            return await mount.behind.answer(_unprefix_completion(params, owner.via), request, peer)
+        # What no registry holds, the middleware of a mounted server may know.
+        via = owner.via if owner is not None else None if prompt is None else self._mounts.by_name(prompt)
+        if via is not None:
+            inner = params if prompt is None else structs.replace(params, ref=structs.replace(ref, name=via.name))
+            return await via.mount.behind.answer(inner, request, peer)
+        if owner is None:
+            mounts = self._mounts.answering if prompt is None else ()
+            return await _ask_mounted(mounts, params, request, peer, completions.refuse_unknown(ref))
         demand_scopes(owner.scopes, request, peer)
         return await completions.complete(params, Context(HandlerCall(self._core, peer, request), self._core))
-
-    async def _complete_elsewhere(self, params: CompleteRequestParams, request: Request, peer: Peer) -> Wire:
-        """Complete an argument of a prompt or template that only the middleware of a mounted server may know."""
-        if isinstance(params.ref, PromptReference):
-            via = self._mounts.by_name(params.ref.name)
-            if via is not None:
-                mount: Mount = via.mount
-                return await mount.behind.answer(_unprefix_completion(params, via), request, peer)
-        else:
-            for mount in self._mounts.answering:
-                with suppress(errors.InvalidParams):
-                    return await mount.behind.answer(params, request, peer)
-        return await self._core.completions.complete(params)
 
     # --- skills -------------------------------------------------------------------------------------------------
 
@@ -392,7 +374,8 @@ class Handlers:
         params: GetSkillRequestParams = request.params
         skill = self._core.features.served_skills.get(params.uri)
         if skill is None:
-            return await self._ask_mounted(params, request, peer, f"No skill is served at {params.uri}")
+            refusal = errors.InvalidParams(f"No skill is served at {params.uri}", data={"uri": params.uri})
+            return await _ask_mounted(self._mounts.answering, params, request, peer, refusal)
         if skill.via is not None:
             return await skill.via.mount.behind.answer(params, request, peer)
         demand_scopes(skill.scopes, request, peer)
@@ -405,19 +388,13 @@ class Handlers:
         params: ReadDirectoryRequestParams = request.params
         found, skills = list_directory(params.uri, self._core.features.served_skills)
         if not found:
-            return await self._ask_mounted(params, request, peer, f"{params.uri} is not a directory")
+            refusal = errors.InvalidParams(f"{params.uri} is not a directory", data={"uri": params.uri})
+            return await _ask_mounted(self._mounts.answering, params, request, peer, refusal)
         mounts = [skill.via.mount for skill in skills if skill.via is not None]
         if len(mounts) == len(skills) and all(mount is mounts[0] for mount in mounts):
             return await mounts[0].behind.answer(params, request, peer)
         demand_scopes({scope for skill in skills for scope in skill.scopes}, request, peer)
         return ReadDirectoryResult(resources=[*found.values()])
-
-    async def _ask_mounted(self, params: Any, request: Request, peer: Peer, refusal: str) -> Wire:
-        """Have the mounted servers serve a request whose URI no registry holds; refuse it if none knows the URI."""
-        for mount in self._mounts.answering:
-            with suppress(errors.InvalidParams):
-                return await mount.behind.answer(params, request, peer)
-        raise errors.InvalidParams(refusal, data={"uri": params.uri})
 
     # --- subscriptions ------------------------------------------------------------------------------------------
 
@@ -502,12 +479,12 @@ async def _await_after(seconds: float, running: Awaitable[Any]) -> Any:
     return await running
 
 
-def _unprefix_completion(params: CompleteRequestParams, via: Via) -> CompleteRequestParams:
-    """Return the request in the names of a mounted server."""
-    ref = params.ref
-    return (
-        structs.replace(params, ref=structs.replace(ref, name=via.name)) if isinstance(ref, PromptReference) else params
-    )
+async def _ask_mounted(mounts: Sequence[Mount], params: Any, request: Request, peer: Peer, refusal: Exception) -> Wire:
+    """Have one of these servers serve a request for what no registry holds; refuse it if none knows it."""
+    for mount in mounts:
+        with suppress(errors.InvalidParams):
+            return await mount.behind.answer(params, request, peer)
+    raise refusal
 
 
 def _list_uris(params: Any) -> Sequence[str]:

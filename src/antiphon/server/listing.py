@@ -6,14 +6,14 @@ asked for its list each time; its pages come after those of the registry.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import CoroutineType
 from typing import Any
 
 from msgspec import Raw, Struct, structs
 
-from antiphon.engine.connection import Connection
+from antiphon.engine.connection import Connection, Handler
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
@@ -150,15 +150,15 @@ def _decode_cursor(cursor: str | None, mounts: int) -> tuple[int, str | None] | 
     return int(at), inner or None
 
 
-class Pages:
-    """The five lists of a server, as handlers."""
-
-    def __init__(self, core: Core, size: int, mounts: Mounts) -> None:
-        if type(size) is not int or size < 1:
-            raise ConfigError(f"page_size= must be a whole number of at least 1, got {size!r}")
-        features, make = core.features, partial(_List, core, mounts, size)
-        self.tools = make(features.tools, ListToolsResult, "tools").serve
-        self.prompts = make(features.prompts, ListPromptsResult, "prompts").serve
-        self.resources = make(features.resources, ListResourcesResult, "resources").serve
-        self.templates = make(features.templates, ListResourceTemplatesResult, "resource_templates").serve
-        self.skills = make(features.served_skills, ListSkillsResult, "skills").serve
+def make_lists(core: Core, size: int, mounts: Mounts) -> Mapping[str, Handler]:
+    """Return the handlers of a server's lists, by method; ``size``: most items of a page."""
+    if type(size) is not int or size < 1:
+        raise ConfigError(f"page_size= must be a whole number of at least 1, got {size!r}")
+    features, make = core.features, partial(_List, core, mounts, size)
+    return {
+        "tools/list": make(features.tools, ListToolsResult, "tools").serve,
+        "prompts/list": make(features.prompts, ListPromptsResult, "prompts").serve,
+        "resources/list": make(features.resources, ListResourcesResult, "resources").serve,
+        "resources/templates/list": make(features.templates, ListResourceTemplatesResult, "resource_templates").serve,
+        "skills/list": make(features.served_skills, ListSkillsResult, "skills").serve,
+    }

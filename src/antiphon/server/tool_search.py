@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, cast
 from weakref import finalize
@@ -113,8 +113,11 @@ class CallArguments(msgspec.Struct, kw_only=True):
     ] = msgspec.field(default_factory=lambda: ABSENT)
 
 
-def _describe_arguments(kind: type[FindArguments | CallArguments]) -> dict[str, Any]:
-    described = msgspec.json.schema(kind)["$defs"][kind.__name__]
+_KINDS: Mapping[str, type[FindArguments | CallArguments]] = {FIND: FindArguments, CALL: CallArguments}
+
+
+def _describe_arguments(name: str) -> dict[str, Any]:
+    [described] = msgspec.json.schema(_KINDS[name])["$defs"].values()
     return {name: described[name] for name in ("type", "properties", "required")}
 
 
@@ -126,27 +129,24 @@ def define_tools(owners: str) -> list[Tool]:
             title="Find tools",
             description=f"Find tools by what they do, before you call one with {CALL}. Each result has the name, the "
             f"description and the input schema of a tool. There are tools of: {owners}.",
-            input_schema=_describe_arguments(FindArguments),
+            input_schema=_describe_arguments(FIND),
             annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
         ),
         Tool(
             name=CALL,
             title="Call a tool",
             description=f"Call a tool that {FIND} has found, with arguments that fit its input schema.",
-            input_schema=_describe_arguments(CallArguments),
+            input_schema=_describe_arguments(CALL),
         ),
     ]
 
 
 def read_call(params: CallToolRequestParams) -> FindArguments | CallArguments:
     """Read the arguments of a call of one of both tools; ``DecodeError`` says what does not fit."""
-    arguments = bytes(params.arguments) or b"{}"
-    if params.name == FIND:
-        return msgspec.json.decode(arguments, type=FindArguments)
-    inner = msgspec.json.decode(arguments, type=CallArguments)
-    if bytes(inner.arguments)[:1] not in (b"", b"{"):
+    read = msgspec.json.decode(bytes(params.arguments) or b"{}", type=_KINDS[params.name])
+    if isinstance(read, CallArguments) and bytes(read.arguments)[:1] not in (b"", b"{"):
         raise msgspec.ValidationError("Expected `object` - at `$.arguments`")
-    return inner
+    return read
 
 
 def render_tools(tools: Sequence[Tool]) -> CallToolResult:

@@ -28,7 +28,7 @@ from antiphon.server.calls.call import read_reply
 from antiphon.server.calls.server_rounds import RoundOptions, ServerRounds
 from antiphon.server.core import Core, Extension
 from antiphon.server.handlers import Handlers
-from antiphon.server.listing import Pages
+from antiphon.server.listing import make_lists
 from antiphon.server.mounts import Mount, Mounts
 from antiphon.server.served_subscriptions import Changes, ListKind, Readers, Subscriptions
 from antiphon.server.server_middleware import Middleware, ServerMiddlewareStack
@@ -96,10 +96,10 @@ class Service:
         self._lifespan = lifespan
         self._middleware = ServerMiddlewareStack()
         self._mounts = Mounts(core)
-        pages = Pages(core, page_size, self._mounts)
+        lists = make_lists(core, page_size, self._mounts)
         self._task_options = tasks
         self._worker: TaskWorker | None = None
-        self._functions = Handlers(core, pages, self.subscriptions, self.rounds, self._middleware, self._mounts)
+        self._functions = Handlers(core, lists, self.subscriptions, self.rounds, self._middleware, self._mounts)
         self._functions.task_requests = lambda: self._task_requests
         core.definition_of = self._functions.definition_of
         self.rounds.tasks = lambda: self.tasks
