@@ -148,6 +148,20 @@ async def test_rates_are_by_tool_and_principal() -> None:
     assert [await code("ann", f"no{number}") for number in range(2)] == [-32602, -32600]
 
 
+async def test_a_rate_tells_nothing_of_a_tool_that_is_hidden() -> None:
+    """It is limited as a name that no tool has; who sees it has the rate of the tool."""
+    server, slow = Server("shop"), Rate(per_second=0.001, burst=1)
+    server.middleware(RateLimitingMiddleware(tools={"secret": slow}, clock=Clock()))
+    server.tool(name="secret", visible=lambda principal: principal == "ann")(lambda: "hush")
+    errors: dict[str, list[Any]] = {"ann": [], "ben": []}
+    for principal, noted in errors.items():
+        async with raw_client(server, principal=principal) as raw:
+            for _ in range(2):
+                reply = await raw.reply(raw.modern("tools/call", name="secret", arguments={}))
+                noted.append(reply.get("error", {}).get("code"))
+    assert errors == {"ann": [None, -32600], "ben": [-32602, -32602]}
+
+
 async def test_large_results_are_cut_or_refused() -> None:
     """Text stays within the size, whatever JSON makes of it; structure cannot be cut."""
     server = Server("shop")

@@ -187,10 +187,12 @@ class RateLimitingMiddleware:
         """Let a call wait for its turn."""
         if request.method == "tools/call":
             name, caller = request.params.name, request.ctx.request.principal or id(request.client)
-            limit, key = self._limits.get(name), caller
+            is_known = request.find_tool(name) is not None
+            # A rate by its name would tell of a tool that is hidden.
+            limit, key = self._limits.get(name) if is_known or name not in request.ctx.server.tools else None, caller
             if limit is None:
                 # Names come from clients: those that no tool has share one bucket.
-                limit, key = self._others, (caller, name if request.find_tool(name) is not None else None)
+                limit, key = self._others, (caller, name if is_known else None)
             if limit is not None and (wait := limit.take(key)):
                 await asyncio.sleep(wait)
         return await call_next(request)
@@ -294,11 +296,10 @@ class ResponseCachingMiddleware:
         subject: str = getattr(request.params, "name", None) or getattr(request.params, "uri", "")
         feature, facts = request.feature, request.ctx.request
         seconds = self._seconds.get(request.method, {}).get(subject, getattr(feature, "cache", None))
-        # Visible or not may change while a result is kept.
-        if not seconds or (feature is not None and feature.is_hidden_from(facts.principal)):
+        if not seconds:
             return await call_next(request)
         arguments = sha256(msgspec.json.encode(request.arguments, order="sorted")).digest()
-        # With the scopes, which may be checked behind this, and with the feature, which may be replaced.
+        # With the scopes, which may be checked behind this, and the feature, which may be replaced, or hidden by now.
         key = request.method, subject, feature, facts.principal, facts.scopes, arguments
         known = self._kept.get(key)
         if known is not None and known[0] > self._clock():

@@ -105,15 +105,15 @@ class ServerRequest:
 
     @property
     def feature(self) -> Any:
-        """The tool, prompt, resource or template that is requested, also of a mounted server; ``None`` without one.
-
-        It may be hidden from the caller: see its ``is_hidden_from``.
-        """
-        core = self._core or self._call.core
-        if self.method == "resources/read":
-            return core.resource(self.params.uri)
-        registry = {"tools/call": core.features.tools, "prompts/get": core.features.prompts}.get(self.method)
-        return None if registry is None else registry.get(self.params.name)
+        """The tool, prompt, resource or template that is requested, if the caller may see it; else ``None``."""
+        core, found = self._core or self._call.core, None
+        if self.method == "tools/call":
+            found = core.features.tools.get(self.params.name)
+        elif self.method == "prompts/get":
+            found = core.features.prompts.get(self.params.name)
+        elif self.method == "resources/read":
+            found = core.resource(self.params.uri)
+        return None if found is None or found.is_hidden_from(self.ctx.request.principal) else found
 
     @property
     def failure(self) -> type[Exception] | None:
