@@ -100,6 +100,8 @@ class ServerCatalogue:
         self._words = server_names(offers, given.prefixes)
         self.conflicts: list[Conflict] = []
         """The items whose names had to be changed because of another item."""
+        self._origins: dict[str, tuple[str, Definition]] = {}
+        """The server of each item that is listed, and the server's own definition of it, by its place here."""
         self.encoded: dict[str, Received] = {}
         """The encoded list of tools by revision: encoding a thousand definitions is most of the work of a list."""
         passing = {
@@ -125,8 +127,6 @@ class ServerCatalogue:
             rewrite_entry(entry, word) for word, name in self._skilled.items() for entry in offers[name].skills
         ]
         """The skills of all servers, by URIs that begin with the words of the servers."""
-        self._resources: dict[str, str] = {}
-        self._templates: dict[str, str] = {}
         self._patterns: list[tuple[UriTemplate, UriClaim]] = []
         self._owners = exposure.owners
         claims = {claim: item for name, offer in offers.items() for claim, item in self._list_claims(name, offer)}
@@ -138,12 +138,11 @@ class ServerCatalogue:
             self._patterns.extend((pattern, claim) for pattern in _list_patterns(claim))
             if item is None or claim in self._refused:
                 continue
-            if isinstance(item, Resource):
-                self.resources.append(item)
-                self._resources[claim.text] = claim.server
-            else:
+            self._origins[f"{'templates' if claim.is_template else 'resources'} {claim.text}"] = claim.server, item
+            if isinstance(item, ResourceTemplate):
                 self.templates.append(item)
-                self._templates[claim.text] = claim.server
+            else:
+                self.resources.append(item if item.uri == claim.text else structs.replace(item, uri=claim.text))
 
     def find(self, noun: Noun, name: str) -> ServerItem | None:
         """Return the owner of this tool or prompt."""
@@ -175,18 +174,7 @@ class ServerCatalogue:
 
     def _whole(self, item: Definition) -> Raw:
         """Return a definition as its server gave it, under the name that it has here."""
-        server: str
-        before: Definition = item
-        if isinstance(item, Tool | Prompt):
-            owned = (self._tools if isinstance(item, Tool) else self._prompts)[item.name]
-            server, before = owned.server, structs.replace(item, name=owned.name)
-        elif isinstance(item, ResourceTemplate):
-            server = self._templates[item.uri_template]
-        else:
-            server = self._resources[item.uri]
-            skilled = self.find_skill_file(item.uri)
-            if skilled is not None:
-                before = structs.replace(item, uri=skilled[2])
+        server, before = self._origins[place_of(item)]
         original = self._originals.get((server, place_of(before)))
         return Raw(encode_value(item) if original is None else merge_change(original, before, item))
 
@@ -209,17 +197,18 @@ class ServerCatalogue:
 
     def template(self, uri_template: str) -> str | None:
         """Return the server that listed this template."""
-        return self._templates.get(uri_template)
+        owned = self._origins.get(f"templates {uri_template}")
+        return None if owned is None else owned[0]
 
     def _list_claims(
         self, server: str, offer: UpstreamOffer
     ) -> Iterator[tuple[UriClaim, Resource | ResourceTemplate | None]]:
         roots = tuple(f"{find_skill_root(skill.uri)}/" for skill in offer.skills)
         for item in offer.resources:
-            here = item
-            if SKILLS in offer.extensions and item.uri.startswith(("skill://", *roots)):
-                here = structs.replace(item, uri=make_outer_uri(self._words[server], item.uri))
-            yield UriClaim(server, here.uri, False), here
+            uri = item.uri
+            if SKILLS in offer.extensions and uri.startswith(("skill://", *roots)):
+                uri = make_outer_uri(self._words[server], uri)
+            yield UriClaim(server, uri, False), item
         yield from ((UriClaim(server, item.uri_template, True), item) for item in offer.templates)
         # Servers need not list the interfaces of their tools among their resources.
         listed = {item.uri for item in offer.resources}
@@ -244,6 +233,7 @@ class ServerCatalogue:
             # Only two names of one server can still be equal, if their digests are: the first one is kept.
             if found.setdefault(name, owned) == owned:
                 shown.append(item if name == item.name else structs.replace(cast("Any", item), name=name))
+                self._origins[place_of(shown[-1])] = owned.server, item
         return shown, found
 
     def _apart(
