@@ -108,11 +108,9 @@ class ServerCatalogue:
             name: [tool for tool in offer.tools if exposure.filters.passes(name, tool.name)]
             for name, offer in offers.items()
         }
-        self.tools, self._tools = self._name_items(passing, given)
+        self.tools = self._name_items(passing, given)
         prompts = {name: offer.prompts for name, offer in offers.items()}
-        self.prompts, self._prompts = self._name_items(
-            prompts, NameSettings(style=given.style, prefixes=given.prefixes)
-        )
+        self.prompts = self._name_items(prompts, NameSettings(style=given.style, prefixes=given.prefixes))
         self._definitions = {tool.name: tool for tool in self.tools}
         self._originals = {
             (name, place): raw for name, offer in offers.items() for place, raw in offer.originals.items()
@@ -146,7 +144,8 @@ class ServerCatalogue:
 
     def find(self, noun: Noun, name: str) -> ServerItem | None:
         """Return the owner of this tool or prompt."""
-        return (self._tools if noun == "tool" else self._prompts).get(name)
+        owned = self._origins.get(f"{noun}s {name}")
+        return None if owned is None else ServerItem(owned[0], owned[1].name)
 
     def find_skill_file(self, uri: str) -> tuple[str, str, str] | None:
         """Return the server of a skill's file, its word in URIs, and its own URI of the file."""
@@ -159,7 +158,8 @@ class ServerCatalogue:
 
     def names_of(self, server: str) -> dict[str, str]:
         """Return the gateway's names of a server's tools, by the server's own names."""
-        return {owned.name: name for name, owned in self._tools.items() if owned.server == server}
+        origins = ((name, self._origins[f"tools {name}"]) for name in self._definitions)
+        return {item.name: name for name, (owner, item) in origins if owner == server}
 
     def listed(self, result: Lists) -> Received | None:
         """Return a list with all members of its definitions, known or not; ``None`` if none has an unknown one."""
@@ -215,9 +215,7 @@ class ServerCatalogue:
         for uri in {find_app_uri(tool) for tool in offer.tools} - listed - {""}:
             yield UriClaim(server, uri, False), None
 
-    def _name_items(
-        self, offered: Mapping[str, Sequence[Named]], given: NameSettings
-    ) -> tuple[list[Named], dict[str, ServerItem]]:
+    def _name_items(self, offered: Mapping[str, Sequence[Named]], given: NameSettings) -> list[Named]:
         items: dict[ServerItem, Named] = {}
         for server, offers in offered.items():
             for item in offers:
@@ -227,14 +225,13 @@ class ServerCatalogue:
         }
         names = self._apart(items, given.style, by_hand)
         shown: list[Named] = []
-        found: dict[str, ServerItem] = {}
         for owned, item in items.items():
-            name = names[owned]
+            here = item if names[owned] == item.name else structs.replace(cast("Any", item), name=names[owned])
             # Only two names of one server can still be equal, if their digests are: the first one is kept.
-            if found.setdefault(name, owned) == owned:
-                shown.append(item if name == item.name else structs.replace(cast("Any", item), name=name))
-                self._origins[place_of(shown[-1])] = owned.server, item
-        return shown, found
+            if place_of(here) not in self._origins:
+                self._origins[place_of(here)] = owned.server, item
+                shown.append(here)
+        return shown
 
     def _apart(
         self, items: Iterable[ServerItem], style: Style, by_hand: Mapping[ServerItem, str]
