@@ -66,6 +66,25 @@ async def test_timing_logs_what_a_request_took(caplog: pytest.LogCaptureFixture)
     ]
 
 
+async def test_no_secret_reaches_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither by the URI that is read, nor by what goes wrong."""
+    server = Server("shop")
+    server.middleware(TimingMiddleware())
+    server.middleware(ErrorHandlingMiddleware())
+
+    @server.resource("shop://stock/{key}")
+    async def stock(key: str) -> str:
+        raise ValueError(f"not {key}")
+
+    with caplog.at_level(logging.INFO, "antiphon.server"):
+        async with connected(server) as client:
+            with pytest.raises(InternalError):
+                await client.read_resource(f"shop://stock/{KEY}")
+    said = [record.getMessage() for record in caplog.records if "stock" in record.getMessage()]
+    assert len(said) == 2
+    assert KEY[:20] not in "".join(said)
+
+
 async def test_logging_masks_secrets_before_it_cuts(caplog: pytest.LogCaptureFixture) -> None:
     """In arguments, in results and in what goes wrong."""
     server = Server("shop")

@@ -54,10 +54,18 @@ _ENTRY = 500
 """Bytes that a result in a cache takes besides its own."""
 
 
+def _mask(text: str) -> str:
+    # Loaded when something is logged: a host's module, which most servers do not need.
+    from antiphon.host.checks.redact import mask_text
+
+    return mask_text(text[:_MAX_LOGGED])
+
+
 def _describe(request: ServerRequest) -> str:
-    """Return the method, and what is called, in one line."""
+    """Return the method, and what is called, in one line without what looks like a secret."""
     subject = getattr(request.params, "name", None) or getattr(request.params, "uri", None)
-    return request.method if subject is None else f"{request.method} {ascii(subject[:128])[1:-1]}"
+    # Masked before it is cut, so that no half of a secret is left at the end.
+    return request.method if subject is None else f"{request.method} {ascii(_mask(subject)[:128])[1:-1]}"
 
 
 class TimingMiddleware(Struct, eq=False):
@@ -100,12 +108,12 @@ class LoggingMiddleware(Struct, eq=False):
 
     async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
         """Log a request and its end."""
-        name = self._mask(_describe(request))
+        name = _describe(request)
         self.logger.log(self.log_level, "%s%s", name, self._render(request.params))
         try:
             result = await call_next(request)
         except Exception as error:
-            self.logger.warning("%s failed: %s", name, self._mask(f"{type(error).__name__}: {error}"))
+            self.logger.warning("%s failed: %s", name, self._shorten(f"{type(error).__name__}: {error}"))
             raise
         level = logging.WARNING if getattr(result, "is_error", False) else self.log_level
         self.logger.log(level, "%s ended%s", name, self._render(result))
@@ -117,19 +125,15 @@ class LoggingMiddleware(Struct, eq=False):
         if getattr(value, "meta", None) is not None:
             # What it holds is about the connection, and would fill the line.
             value = structs.replace(cast("Any", value), meta=None)
-        return f" {self._mask(encode_value(value)[: 4 * _MAX_LOGGED].decode(errors='replace'))}"
+        return f" {self._shorten(encode_value(value)[: 4 * _MAX_LOGGED].decode(errors='replace'))}"
 
-    def _mask(self, text: str) -> str:
-        # Loaded when something is logged: a host's module, which most servers do not need.
-        from antiphon.host.checks.redact import mask_text
-
-        # Masked before it is cut, so that no half of a secret is left at the end.
-        masked = mask_text(text[:_MAX_LOGGED])
+    def _shorten(self, text: str) -> str:
+        masked = _mask(text)
         return masked if len(masked) <= self.max_payload_length else f"{masked[: self.max_payload_length]}..."
 
 
 class ErrorHandlingMiddleware(Struct, eq=False):
-    """Tell clients of failures by a number only, and log the rest under this number.
+    """Tell clients of failures by a number only, and log the rest under this number, with what looks secret masked.
 
     The text of an exception that is no ``ToolError`` is never sent; this also hides what a ``ToolError`` says. Errors
     of the protocol, such as ``InvalidParams`` or ``Rejected``, stay, since clients act on them.
@@ -160,7 +164,7 @@ class ErrorHandlingMiddleware(Struct, eq=False):
 
     def _note(self, request: ServerRequest, text: str) -> str:
         number = secrets.token_hex(4)
-        self.logger.error("%s failed (error %s): %s", _describe(request), number, text)
+        self.logger.error("%s failed (error %s): %s", _describe(request), number, _mask(text))
         if self.error_callback is not None:
             self.error_callback(number, request.method, text)
         return f"It failed (error {number})."
