@@ -184,6 +184,22 @@ async def test_nothing_is_left_when_it_ends(tmp_path: Path, number: signal.Signa
             await running.process.wait()
 
 
+async def test_an_inspector_that_does_not_end_by_itself_is_killed(tmp_path: Path):
+    """The command would wait for it without end."""
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    npx = fake / "npx"
+    npx.write_text('#!/bin/sh\ntrap "" TERM\necho "does not end" >&2\nwhile true; do sleep 1; done\n')
+    npx.chmod(0o755)
+    async with developing(tmp_path, "--inspector", PATH=f"{fake}{os.pathsep}{os.environ['PATH']}") as running:
+        await running.says("does not end")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.stderr is not None
+        async with asyncio.timeout(PATIENCE):
+            await running.process.stderr.read()
+            await running.process.wait()
+
+
 async def test_ctrl_c_ends_it_while_nothing_is_served(tmp_path: Path):
     """Also where the file has an error."""
     async with developing(tmp_path, file="x = 1 / 0\n") as running:

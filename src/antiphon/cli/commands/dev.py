@@ -44,6 +44,8 @@ _MAX_ENTRIES = 5_000
 """Most files and folders that are looked at: some 30 ms of each look."""
 _SUFFIXES = (".py", ".html", ".css", ".js", ".toml", ".yaml", ".yml")
 """Files that people write. Data, such as JSON and databases, is often written by the server itself."""
+_GRACE = 2.0
+"""Seconds in which MCP Inspector ends by itself."""
 _MAX_SEARCHED = 4_096
 """Most characters of an error that are searched for secrets."""
 
@@ -170,7 +172,8 @@ def _run_inspector(url: str) -> Generator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, number)
+                process.wait(_GRACE)
         GUARDIAN.forget(process.pid)
-        process.wait()
