@@ -179,21 +179,19 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         arguments: SchemaValidator | None = None,
         confirmation: Confirmation | None = None,
     ) -> None:
-        task, requires = options.get("task", "never"), options.get("requires")
-        if task not in get_args(AsTask):
-            raise ConfigError(f"tool {name!r}: task= is one of {', '.join(get_args(AsTask))}, not {task!r}")
-        if requires is not None and requires not in get_args(Requirement):
-            wanted = ", ".join(get_args(Requirement))
-            raise ConfigError(f"tool {name!r}: requires= is one of {wanted}, not {requires!r}")
+        for option, values in (("task", get_args(AsTask)), ("requires", (None, *get_args(Requirement)))):
+            if (given := options.get(option, values[0])) not in values:
+                wanted = ", ".join(filter(None, values))
+                raise ConfigError(f"tool {name!r}: {option}= is one of {wanted}, not {given!r}")
         super().__init__(function, f"tool {name!r}", options)
         self.name = name
         self._build = build
-        self.task: AsTask = task
+        self.task: AsTask = options.get("task", "never")
         """When a call becomes a task."""
         self.once = options.get("once", False)
         """Whether one call must never become two runs."""
         self.timeout = options.get("timeout")
-        self.requires: Requirement | None = requires
+        self.requires: Requirement | None = options.get("requires")
         self._read = read
         self._arguments = arguments
         """Validates the arguments of a tool whose schema was written by hand."""

@@ -211,14 +211,10 @@ class UriPart(Struct, frozen=True, kw_only=True):
             if variable is None:
                 return False
             value = _decode_percent(raw)
-            if variable.limit is not None and len(value) > variable.limit:
+            is_long = variable.limit is not None and len(value) > variable.limit
+            if is_long or (variable.name in found and not variable.explode):
                 return False
-            if not variable.explode:
-                if variable.name in found:
-                    return False
-                found[variable.name] = value
-                continue
-            values = found.setdefault(variable.name, [])
+            values = found.setdefault(variable.name, [] if variable.explode else value)
             if isinstance(values, list):
                 values.append(value)
         return True
@@ -407,7 +403,7 @@ def _add_named(parts: list[UriPart], piece: Expression) -> None:
     parts.append(
         UriPart(
             lead=operator.first,
-            stops=operator.stops if operator.first != ";" else "/?#",
+            stops=operator.stops,
             optional=True,
             variables=piece.variables,
             separator=operator.separator,
