@@ -49,6 +49,17 @@ async def model(params: Any, origin: Any) -> str:
     return "a hat"
 
 
+@pytest.mark.parametrize("kind", ["server", "gateway"])
+async def test_an_empty_cursor_is_none(kind: str) -> None:
+    """Clients in Go write it so, and would not see the tools."""
+    server = with_tools(shop())
+    if kind == "gateway":
+        server = Gateway({"shop": shop()}, None, asks="relay", as_tools=True).server
+    async with connected(server) as client:
+        names = [tool.name for tool in (await client.list_tools("")).tools]
+    assert names[:4] == ["list_resources", "read_resource", "list_prompts", "get_prompt"]
+
+
 @pytest.mark.parametrize("revision", ERAS)
 @pytest.mark.parametrize("kind", ["server", "mounted", "gateway"])
 async def test_resources_and_prompts_are_reached_by_tools(kind: str, revision: str) -> None:

@@ -188,6 +188,12 @@ async def test_a_tool_that_runs_once_does_so_through_call_tool():
         assert text(await one.call("call_tool", {"name": "pay"}, **params)) == "ten"
 
 
+async def test_an_empty_cursor_is_none():
+    """Clients in Go write it so."""
+    async with Client(shop()) as client:
+        assert [tool.name for tool in (await client.list_tools("")).tools] == ["find_tools", "call_tool", "help_me"]
+
+
 async def test_a_cursor_of_another_list_is_refused():
     """The list has one page."""
     async with Client(shop()) as client:

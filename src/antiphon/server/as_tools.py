@@ -93,7 +93,7 @@ class _AsTools:
             except PeerError as error:
                 return fail_tool(error.message)
         result = await call_next(request)
-        if isinstance(result, ListToolsResult) and request.params.cursor is None:
+        if isinstance(result, ListToolsResult) and not request.params.cursor:
             result = replace(result, tools=[*(tool.definition for tool in self._tools.values()), *result.tools])
         return result
 

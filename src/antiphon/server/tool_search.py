@@ -223,7 +223,8 @@ class SearchTools:
         return params
 
     async def _list_tools(self, request: ServerRequest, call_next: CallNext) -> ListToolsResult:
-        if request.params.cursor is not None:
+        # Clients in Go write an empty cursor for none.
+        if request.params.cursor:
             raise InvalidParams("Unknown cursor: this list has one page")
         first = await self._collect(request, call_next, len(self._kept))
         kept = [tool for tool in first.tools if tool.name in self._kept]
