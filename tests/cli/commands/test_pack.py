@@ -283,6 +283,13 @@ def test_a_link_is_refused(cli: Cli, folder: Path, tmp_path: Path):
     assert cli("pack", str(folder)).code == 0
 
 
+def test_a_name_that_is_not_utf_8_is_refused(cli: Cli, folder: Path):
+    """No bundle could have it."""
+    Path(os.fsdecode(os.fsencode(folder / "maps") + b"/\xff.txt")).touch()
+    done = cli("pack", str(folder))
+    assert (done.code, done.err) == (2, "antiphon: 'maps/\\udcff.txt': the name of this file is not UTF-8: rename it\n")
+
+
 @pytest.mark.parametrize("bound", ["_MAX_FILES", "_MAX_BYTES"])
 def test_a_bundle_is_bounded(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, bound: str):
     """In the number of its files, and in their size."""

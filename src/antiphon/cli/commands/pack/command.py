@@ -100,6 +100,8 @@ def _read_files(folder: Path, exclude: Sequence[str]) -> Iterator[tuple[str, byt
             continue
         if any(fnmatchcase(name, each) or fnmatchcase(name, f"{each}/*") for each in exclude):
             continue
+        if name.encode(errors="replace").decode() != name:
+            raise ConfigError(f"{name!a}: the name of this file is not UTF-8: rename it")
         if path.is_symlink():
             raise ConfigError(f"{path}: is a link: put a file there, or add it to exclude in [tool.antiphon.pack]")
         if path.is_dir():
