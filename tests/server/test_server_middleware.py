@@ -304,3 +304,17 @@ async def test_a_result_that_is_repeated_can_still_be_changed(revision: str):
             expected = "changed" if is_changed else "made"
             assert [tool.name for tool in (await client.list_tools()).tools] == [expected]
     assert made == ["tools/list"]
+
+
+@pytest.mark.parametrize(("arguments", "kind"), [([1], "array"), ("x", "string"), (1, "integer")])
+async def test_arguments_that_are_no_object_are_the_clients_mistake(arguments: Any, kind: str) -> None:
+    """Middleware that looks at them need not expect anything else."""
+    server = shop()
+
+    @server.middleware
+    async def look(request: ServerRequest, call_next: CallNext) -> Any:
+        return await call_next(request.replace(arguments=request.arguments))
+
+    async with raw_client(server) as raw:
+        reply = await raw.reply(raw.modern("tools/call", name="add", arguments=arguments))
+    assert reply["error"] == {"code": -32602, "message": f"arguments: expected object, got {kind}"}

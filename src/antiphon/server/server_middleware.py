@@ -12,9 +12,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from msgspec import Raw, structs
+from msgspec import Raw, ValidationError, structs
 
-from antiphon.errors import ConfigError, NotInRevision
+from antiphon.errors import ConfigError, InvalidParams, NotInRevision
+from antiphon.json_schema.validator import describe_mismatch
 from antiphon.server.calls.call import HandlerCall
 from antiphon.server.context import Context
 from antiphon.server.core import Core
@@ -49,10 +50,16 @@ class ServerRequest:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of ``tools/call`` or ``prompts/get``, not validated yet; empty for other methods."""
+        """The arguments of ``tools/call`` or ``prompts/get``, not validated yet; empty for other methods.
+
+        Raises ``InvalidParams`` if they are no object.
+        """
         given = getattr(self.params, "arguments", None)
         if isinstance(given, Raw):
-            given = decode_wire(given, dict[str, Any]) if given else None
+            try:
+                given = decode_wire(given, dict[str, Any]) if given else None
+            except ValidationError as error:
+                raise InvalidParams(f"arguments: {describe_mismatch(error).problem}") from None
         return dict(given or {})
 
     def replace(self, **members: Any) -> ServerRequest:
