@@ -74,12 +74,11 @@ class RemoteSkill:
             raise SkillInvalid(f"The skill {self.uri} cannot be loaded: {self.problem}")
         root = skills.find_skill_root(self.uri)
         plain = path if path.startswith(f"{root}/") else f"{unquote(root)}/{posixpath.normpath(path)}"
-        if self.files != "dynamic":
-            uri = next((file.uri for file in self.files if plain in (file.uri, unquote(file.uri))), None)
-        else:
-            uri = path if plain == path else f"{root}/{quote(posixpath.normpath(path))}"
-            uri = uri if skills.is_within_skill(uri, root) else None
-        if uri is None:
+        files = () if self.files == "dynamic" else self.files
+        file = next((file for file in files if plain in (file.uri, unquote(file.uri))), None)
+        uri = path if plain == path else f"{root}/{quote(posixpath.normpath(path))}"
+        uri = uri if file is None else file.uri
+        if file is None and (self.files != "dynamic" or not skills.is_within_skill(uri, root)):
             raise SkillInvalid(f"{path!r} is not a file of the skill {self.uri}")
         if uri not in self._read:
             result = await self._fetch(uri)
@@ -89,7 +88,7 @@ class RemoteSkill:
                 data = result.contents[0].bytes
             except ValueError:
                 raise SkillInvalid(f"{uri} is neither text nor base64") from None
-            if (problem := await self._find_problem(uri, data)) is not None:
+            if (problem := await self._find_problem(uri, data, file)) is not None:
                 raise SkillInvalid(f"{uri} is not as the skill's entry says: {problem}")
             self._read[uri] = data
         return self._read[uri]
@@ -108,17 +107,14 @@ class RemoteSkill:
         except UnicodeDecodeError:
             raise SkillInvalid(f"{path} of the skill {self.uri} is not UTF-8") from None
 
-    async def _find_problem(self, uri: str, data: bytes) -> str | None:
+    async def _find_problem(self, uri: str, data: bytes, file: skills.SkillResource | None) -> str | None:
         """Return how the bytes of a file differ from what the entry says; ``None`` if they do not."""
-        if self.files == "dynamic":
-            if sum(map(len, self._read.values())) + len(data) > skills.MAX_BYTES:
-                return f"the skill has more than {skills.MAX_BYTES:,} bytes"
-        else:
-            file = next(file for file in self.files if file.uri == uri)
-            if len(data) != file.size:
-                return f"it has {len(data):,} bytes, and not {file.size:,}"
-            if skills.compute_file_digest(data) != file.digest:
-                return "its SHA-256 digest is not that of its entry"
+        if file is None and sum(map(len, self._read.values())) + len(data) > skills.MAX_BYTES:
+            return f"the skill has more than {skills.MAX_BYTES:,} bytes"
+        if file is not None and len(data) != file.size:
+            return f"it has {len(data):,} bytes, and not {file.size:,}"
+        if file is not None and skills.compute_file_digest(data) != file.digest:
+            return "its SHA-256 digest is not that of its entry"
         if uri == self.uri:
             try:
                 is_same = is_same_json(await read_untrusted_front_matter(data), self.entry.frontmatter)

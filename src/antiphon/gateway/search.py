@@ -13,9 +13,8 @@ import msgspec
 from antiphon.gateway.group import PrincipalGroup
 from antiphon.gateway.served_requests import SERVED
 from antiphon.gateway.server_catalogue import ServerCatalogue
-from antiphon.server import tool_search
 from antiphon.server.server_middleware import ServerRequest
-from antiphon.server.tool_search import CALL, FIND, FindArguments, ToolIndex
+from antiphon.server.tool_search import CALL, FIND, FindArguments, ToolIndex, define_tools, read_call, render_tools
 from antiphon.wire.apps import is_for_model
 from antiphon.wire.content import TextContent
 from antiphon.wire.tools import CallToolResult, ListToolsResult, Tool, fail_tool
@@ -63,21 +62,21 @@ class Search:
     async def _list_tools(self, group: PrincipalGroup, _request: ServerRequest) -> ListToolsResult:
         servers = list(group.upstreams)
         named = ", ".join(servers[:MAX_SERVERS]) + (", ..." if len(servers) > MAX_SERVERS else "")
-        return ListToolsResult(tools=tool_search.define_tools(named), meta=group.catalogue.meta)
+        return ListToolsResult(tools=define_tools(named), meta=group.catalogue.meta)
 
     async def _call_tool(self, group: PrincipalGroup, request: ServerRequest) -> Any:
         name: str = request.params.name
         if name not in (FIND, CALL):
             return fail_tool(f"There is no tool {name!r} here. Find tools with {FIND}, and call them with {CALL}.")
         try:
-            inner = tool_search.read_call(request.params)
+            inner = read_call(request.params)
         except msgspec.DecodeError as error:
             return fail_tool(f"The arguments of {name} are not valid: {error}")
         catalogue = await group.listed()
         if isinstance(inner, FindArguments):
             tools = await self.find(catalogue, inner.query, inner.limit)
             if tools:
-                return tool_search.render_tools(tools)
+                return render_tools(tools)
             text = f"No tool fits {inner.query!r}. {_describe_catalogue(catalogue)}"
             return CallToolResult(content=[TextContent(text=text)])
         tool = catalogue.tool(inner.name)

@@ -34,7 +34,6 @@ from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.context import Context
 from antiphon.server.server_middleware import CallNext, ServerRequest
 from antiphon.server.tasks.task_requests import check_declared
-from antiphon.server.tool_search import fail_tool
 from antiphon.wire.common import PENDING_CALL, PROGRESS_TOKEN, EmptyResult
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Completion, PromptReference
 from antiphon.wire.content import TextContent
@@ -48,7 +47,7 @@ from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesRe
 from antiphon.wire.skills import SKILL_FILE, GetSkillResult, ListSkillsResult, ReadDirectoryResult, find_entry_problem
 from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, fail_tool
 
 _QUIET = 15.0
 """Seconds without a report after which the gateway sends one; hosts give up after 60, some after 30."""
