@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from antiphon import Client
 from antiphon.cli.commands import dev
@@ -145,6 +147,9 @@ async def test_a_file_that_cannot_be_served_at_first_is_served_when_it_is_mended
     async with developing(tmp_path, file="x = 1 / 0\n") as running:
         assert "shop.py:1: ZeroDivisionError" in await running.says("ZeroDivisionError")
         await running.says("It serves when the file is mended.")
+        with pytest.raises(OSError, match="in use"):
+            # Nobody else can take the port meanwhile.
+            socket.create_server(("127.0.0.1", URL(running.url).port or 0)).close()
         running.write("mended")
         await running.says("Serving")
         async with Client(running.url) as client:

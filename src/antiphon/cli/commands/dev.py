@@ -107,11 +107,12 @@ async def _serve_changing(place: ListenPlace, folder: Path, greet: Callable[[int
             parent.end_starting()
             (parent.roll if parent.on_listening is None else again.set)()
 
-    while True:
-        again = asyncio.Event()
-        with contextlib.ExitStack() as held:
-            listening = [held.enter_context(each) for each in open_sockets(place.host, place.port)]
-            parent = Parent(1, listening, greet_once)
+    with contextlib.ExitStack() as held:
+        listening = [held.enter_context(each) for each in open_sockets(place.host, place.port)]
+        while True:
+            again = asyncio.Event()
+            # Copies, since a parent closes what it was given, and the port is held while the file has an error.
+            parent = Parent(1, [each.dup() for each in listening], greet_once)
             following = asyncio.create_task(follow_changes(parent, again))
             try:
                 await parent.run()
@@ -121,9 +122,9 @@ async def _serve_changing(place: ListenPlace, folder: Path, greet: Callable[[int
                     asyncio.get_running_loop().remove_signal_handler(number)
             finally:
                 await end_tasks(following)
-        if not again.is_set():
-            click.echo("It serves when the file is mended. Ctrl-C ends it.", err=True)
-            await watch.wait_for_change()
+            if not again.is_set():
+                click.echo("It serves when the file is mended. Ctrl-C ends it.", err=True)
+                await watch.wait_for_change()
 
 
 class FolderWatch(FileWatch):
