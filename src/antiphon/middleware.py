@@ -273,10 +273,10 @@ class RetryMiddleware(Struct, eq=False, kw_only=True):
 
 
 class ResponseCachingMiddleware:
-    """Give the result of a tool, a resource or a prompt again, to the same principal with the same arguments.
+    """Give the result of a tool, a resource or a prompt again, to the same principal, scopes and arguments.
 
-    Callers without a principal share results. Results that are errors, and those for which the client was asked, are
-    not kept.
+    Callers without a principal share results. Errors are not kept, nor what the client was asked for; what is hidden,
+    removed or replaced meanwhile is not given again.
 
     Args:
         tools: seconds by the names of tools, beside those with ``cache=``.
