@@ -39,12 +39,7 @@ from antiphon.errors import (
 from antiphon.machine.asyncio_tasks import stop_timeout, wait_at_most
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.client_session import ClientSession, is_modern_error
-from antiphon.transports.http.client.error_replies import (
-    has_session_gone,
-    is_broken,
-    is_refused_outright,
-    is_unreachable,
-)
+from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, has_session_gone, is_refused_outright
 from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel
 from antiphon.wire.envelope import read_data
 from antiphon.wire.lifecycle import DiscoverResult, InitializeResult
@@ -132,7 +127,7 @@ async def _probe_server(peer: Peer, allowed: tuple[Revision, ...], *, again: boo
         # Silence, or an answer that no modern server gives.
         return False
     except PeerError as error:
-        if is_refused_outright(error) or (only_modern and is_broken(error)):
+        if is_refused_outright(error) or (only_modern and error.code == BROKEN):
             # The handshake would fail too, and an error about revisions would be a guess.
             raise
         if not is_modern_error(error):
@@ -248,7 +243,7 @@ class ServerLink:
             except (PeerError, ConnectionClosed) as error:
                 # Nothing was sent. Before the first attempt this is final; after it the server may be
                 # restarting.
-                if stale is None or pause is None or not (isinstance(error, ConnectionClosed) or is_unreachable(error)):
+                if stale is None or pause is None or (isinstance(error, PeerError) and error.code != UNREACHABLE):
                     raise
             else:
                 try:

@@ -16,7 +16,7 @@ from antiphon.client.requests.attempts import may_repeat
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import CallTimeout, RemoteProtocolError
 from antiphon.machine.call_time import TimeLeft
-from antiphon.transports.http.client.error_replies import is_broken
+from antiphon.transports.http.client.error_replies import BROKEN
 from tests.support.child_server import ended, served, started
 from tests.support.raw_server import RawServer
 from tests.support.web import result, serving
@@ -188,7 +188,7 @@ async def test_a_server_that_resets_each_connection_is_given_up(monkeypatch: pyt
     async with serving(resetting(bodies, 100)) as site, Client(site.url) as client:
         with pytest.raises(PeerError, match="sent 4 times") as raised:
             await client.list_tools()
-        assert is_broken(raised.value)
+        assert raised.value.code == BROKEN
         assert len(bodies) == 4
 
 
@@ -241,6 +241,58 @@ async def test_a_503_alone_does_not_tell() -> None:
         with pytest.raises(PeerError, match="503"):
             await client.call_tool("t")
     assert len(bodies) == 1
+
+
+SEVERAL = {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 5}
+ASKS = {
+    "resultType": "input_required",
+    "requestState": "s",
+    "inputRequests": {"k": {"method": "sampling/createMessage", "params": SEVERAL}},
+}
+
+
+def throttling(bodies: list[Any], named: str) -> Any:
+    """Make a modern server that asks once, and refuses the first retry with the answer as one too many."""
+
+    async def answers(_request: Any, seen: Any) -> Any:
+        if seen.body["method"] == "server/discover":
+            said = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": INFO}
+            return result(seen.body["id"], {"resultType": "complete", "ttlMs": 0, "cacheScope": "public", **said})
+        bodies.append(seen.body["params"])
+        if len(bodies) == 2:
+            return web.Response(status=429, headers={"Retry-After": named})
+        return result(seen.body["id"], ASKS if len(bodies) == 1 else {"resultType": "complete", **DONE})
+
+    return answers
+
+
+async def answer(_params: Any, _origin: Any) -> str:
+    """Answer as a person does."""
+    return "yes"
+
+
+async def test_an_answer_that_was_one_too_many_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was not carried out, and may have cost a person time; another attempt is made when the server wants it."""
+    slept: list[float] = []
+
+    async def rest(seconds: float) -> None:
+        slept.append(seconds)
+
+    bodies: list[Any] = []
+    async with serving(throttling(bodies, "7")) as site, Client(site.url, sampling=answer) as client:
+        monkeypatch.setattr("antiphon.client.requests.attempts.asyncio.sleep", rest)
+        assert (await client.call_tool("t")).text == "done"
+    assert slept[0] == 7.0
+    assert bodies[1]["inputResponses"] == bodies[2]["inputResponses"]
+
+
+async def test_a_call_does_not_wait_longer_for_another_attempt_than_it_has() -> None:
+    """The caller gets what the server has said, at once."""
+    bodies: list[Any] = []
+    async with serving(throttling(bodies, "50")) as site, Client(site.url, sampling=answer, timeout=30) as client:
+        with pytest.raises(PeerError, match=r"429 .*Retry-After: 50"):
+            await client.call_tool("t")
+    assert len(bodies) == 2
 
 
 ASKING = '''

@@ -271,15 +271,15 @@ class RepeatingConnection(Connection[ClientSession]):
     ) -> Raw:
         """Send a request and wait for its result, as ``Connection.request`` does; repeat it if its reply is lost.
 
-        A retry with answers, which may have cost a person time, is also repeated if it could not be sent at
-        all. Raises ``PeerError``, which says what to do, if the reply was lost and the request could not be
+        A retry with answers, which may have cost a person time, is also repeated if it could not be sent at all, or was
+        one too many. Raises ``PeerError``, which says what to do, if the reply was lost and the request could not be
         repeated.
         """
         time = TimeLeft.of(timeout)
         try:
             return await super().request(outgoing, timeout=time, on_progress=on_progress)
         except PeerError as error:
-            if not _is_passing(error) or self.session.revision is None:
+            if not error_replies.is_passing(error) or self.session.revision is None:
                 raise
             lost = error
         params: Any = decode_wire(decode_envelope(outgoing.data).params, outgoing.method.params)
@@ -287,8 +287,7 @@ class RepeatingConnection(Connection[ClientSession]):
             raise _not_repeated(lost, outgoing.method.name, params)
         self._current = current = self._current or {}
         for pause in PAUSES:
-            await asyncio.sleep(pause)
-            time.spend(pause)
+            await _wait_for_turn(time, pause, lost)
             try:
                 again = self._again(outgoing, params)
                 current[outgoing.id] = again.id
@@ -299,12 +298,12 @@ class RepeatingConnection(Connection[ClientSession]):
                         "when it was sent again, the server had given up the call; since it may be repeated, call again"
                     )
                     raise _extend_error(lost, why) from None
-                if not _is_passing(error):
+                if not error_replies.is_passing(error):
                     raise
                 lost = error
                 # A server that is not there now may come back: what could be repeated before still
                 # can.
-                if not error_replies.is_unreachable(lost) and not self._may_repeat(lost, outgoing.method.name, params):
+                if lost.code != error_replies.UNREACHABLE and not self._may_repeat(lost, outgoing.method.name, params):
                     raise _not_repeated(lost, outgoing.method.name, params) from None
             finally:
                 current.pop(outgoing.id, None)
@@ -327,10 +326,10 @@ class RepeatingConnection(Connection[ClientSession]):
         """Return whether a request may be repeated: it was certainly not received, or may be carried out twice."""
         if error_replies.is_not_accepted(lost):
             return True
-        if error_replies.is_unreachable(lost):
+        if lost.code in (error_replies.UNREACHABLE, error_replies.TOO_MANY):
             # Before the first round the error is raised at once, and the caller decides.
             return getattr(params, "request_state", None) is not None
-        if error_replies.is_unavailable(lost) and method != "tools/call":
+        if lost.code != error_replies.BROKEN and method != "tools/call":
             # A list or the like can simply be requested again by the caller.
             return False
         return may_repeat(method, params, self.tools)
@@ -343,19 +342,18 @@ class RepeatingConnection(Connection[ClientSession]):
         return self.session.request(lost.method, params, wants_progress=lost.wants_progress, meta=meta)
 
 
-def _is_passing(error: PeerError) -> bool:
-    """Return whether another attempt may succeed."""
-    return (
-        error_replies.is_broken(error)
-        or error_replies.is_unreachable(error)
-        or error_replies.is_not_accepted(error)
-        or error_replies.is_unavailable(error)
-    )
+async def _wait_for_turn(time: TimeLeft, pause: float, lost: PeerError) -> None:
+    """Wait before a request is repeated, as long as the server says; raise ``lost`` if the call has not that long."""
+    wait = max(pause, error_replies.read_wait(lost.data)) if lost.code == error_replies.TOO_MANY else pause
+    if time.seconds is not None and wait > time.seconds:
+        raise lost
+    await asyncio.sleep(wait)
+    time.spend(wait)
 
 
 def _not_repeated(lost: PeerError, method: str, params: object) -> PeerError:
     """Return the error for a request that is not repeated; it says so if the request may have been carried out."""
-    if not error_replies.is_broken(lost):
+    if lost.code != error_replies.BROKEN:
         return lost
     what = f"the tool {getattr(params, 'name', '')!r}" if method == "tools/call" else method
     return _extend_error(

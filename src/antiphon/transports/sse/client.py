@@ -120,15 +120,11 @@ class SseClientChannel(ClosedOnce, Receiving):
     async def _request(self, message: OutgoingMessage, id: RequestId, data: bytes) -> None:
         line = self._line
         try:
-            response = await line.web.request("POST", line.post_headers(message), data, ask=True)
-            try:
+            async with await line.web.request("POST", line.post_headers(message), data, ask=True) as response:
                 if response.status < 300:
-                    # The reply comes on the stream; the body of this response ("Accepted") does
-                    # not matter.
+                    # The reply comes on the stream; the body of this response ("Accepted") does not matter.
                     return
                 refusal = await read_refusal(line.web, response)
-            finally:
-                response.release()
             await line.put(refusal.reply(id))
         except HttpFailure as failure:
             await line.put(failure.frame(id))

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
+from antiphon.channel import Frame
 from antiphon.errors import ConfigError, ConnectionClosed
 from antiphon.transports.http.client.channel import HttpClientChannel
 from antiphon.transports.http.client.error_replies import BROKEN, Dial, SessionGone
@@ -224,6 +225,32 @@ async def test_an_ask_on_a_stream_is_answered_with_a_post():
         reply = ask("q").data.replace(b'"method": "tools/list"', b'"result": {}')
         channel.send(type(ask(1))(reply))
         assert (await receive(channel))[0]["id"] == 1
+        await channel.close()
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_an_answer_that_is_not_taken_yet_is_posted_again(status):
+    """The server would wait for ever for an answer that may have cost a person time."""
+    answered = asyncio.Event()
+    refusals = iter([status])
+
+    async def answers(request, seen):
+        if "method" not in seen.body:
+            refusal = next(refusals, None)
+            if refusal is None:
+                answered.set()
+            return web.Response(status=refusal or 202)
+        response = await stream(request, event({"jsonrpc": "2.0", "id": "a", "method": "sampling/createMessage"}))
+        await answered.wait()
+        await response.write(event({"jsonrpc": "2.0", "id": 7, "result": {}}))
+        return response
+
+    async with serving(answers) as site:
+        channel = await HttpClientChannel.open(Dial(url=site.url))
+        channel.send(ask(7))
+        assert (await receive(channel))[0]["id"] == "a"
+        channel.send(Frame(b'{"jsonrpc":"2.0","id":"a","result":{}}'))
+        assert (await receive(channel))[0]["id"] == 7
         await channel.close()
 
 

@@ -13,10 +13,10 @@ from antiphon.transports.http.client.error_replies import (
     first_line,
     has_session_gone,
     http_status,
-    is_broken,
     is_not_streamable,
+    is_passing,
     is_refused_outright,
-    is_unreachable,
+    read_wait,
     suggest_remedy,
 )
 from antiphon.transports.http.client.message import error_of
@@ -33,8 +33,8 @@ def arrived(failure) -> PeerError:
 @pytest.mark.parametrize(
     ("failure", "yes"),
     [
-        (HttpFailure(UNREACHABLE, "m"), {is_unreachable, is_refused_outright}),
-        (HttpFailure(BROKEN, "m"), {is_broken}),
+        (HttpFailure(UNREACHABLE, "m"), {is_passing, is_refused_outright}),
+        (HttpFailure(BROKEN, "m"), {is_passing}),
         (HttpFailure(UNUSABLE, "m"), set()),
         (HttpFailure.of_status("u", 404, "Not Found", ""), {is_not_streamable}),
         (HttpFailure.of_status("u", 404, "Not Found", "", gone=True), {is_not_streamable, has_session_gone}),
@@ -44,11 +44,13 @@ def arrived(failure) -> PeerError:
         (HttpFailure.of_status("u", 403, "", ""), {is_refused_outright}),
         (HttpFailure.of_status("u", 400, "", ""), {is_not_streamable}),
         (HttpFailure.of_status("u", 500, "", ""), set()),
+        (HttpFailure.of_status("u", 429, "", ""), {is_passing}),
+        (HttpFailure.of_status("u", 503, "", ""), {is_passing}),
     ],
 )
 def test_each_failure_is_recognised(failure, yes):
     """By the questions that a client has."""
-    questions = {is_broken, is_not_streamable, has_session_gone, is_unreachable, is_refused_outright}
+    questions = {is_passing, is_not_streamable, has_session_gone, is_refused_outright}
     assert {ask for ask in questions if ask(arrived(failure))} == yes
 
 
@@ -63,6 +65,14 @@ def test_a_status_is_said_with_what_helps():
     error = arrived(HttpFailure.of_status("http://h/mcp", 401, "Unauthorized", "no token"))
     assert error.message.startswith("http://h/mcp answered HTTP 401 Unauthorized: no token (it wants authorization")
     assert http_status(error) == 401
+
+
+def test_how_long_to_wait_is_said_in_seconds_or_by_a_date():
+    """RFC 9110, section 10.2.3: at most a minute, and not at all for what is neither."""
+    ago, later = "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2065 07:28:00 GMT"
+    named = {"7": 7.0, "600": 60.0, "9" * 400: 60.0, ago: 0.0, later: 60.0, "-5": 0.0, "soon": 0.0, "": 0.0}
+    assert {text: read_wait({"retryAfter": text}) for text in named} == named
+    assert [read_wait(data) for data in (None, {}, "7", {"retryAfter": None})] == [0.0] * 4
 
 
 def test_only_the_first_line_of_a_body_is_shown():

@@ -21,7 +21,7 @@ from antiphon.channel import Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.machine.asyncio_tasks import end_tasks, wait_at_most
 from antiphon.transports.http.client import post
-from antiphon.transports.http.client.error_replies import Dial, HttpFailure, SessionGone
+from antiphon.transports.http.client.error_replies import TOO_MANY, Dial, HttpFailure, SessionGone
 from antiphon.transports.http.client.http_request import Web, check_url, new_session
 from antiphon.transports.http.client.message import OutgoingMessage, look_at
 from antiphon.transports.inbox import ClosedOnce, Receiving
@@ -220,18 +220,17 @@ class Listener:
             self.settled.set()
             return True
         try:
-            if response.status != 200 or response.content_type != "text/event-stream":
-                return self._decline_connection(response)
-            self._was_open = True
-            self.settled.set()
-            async with aclosing(post.read_events(response, self._cursor, self._line.max_frame)) as arriving:
-                async for event in arriving:
-                    if event.event == "message":
-                        await self._line.put(event.data)
+            async with response:
+                if response.status != 200 or response.content_type != "text/event-stream":
+                    return self._decline_connection(response)
+                self._was_open = True
+                self.settled.set()
+                async with aclosing(post.read_events(response, self._cursor, self._line.max_frame)) as arriving:
+                    async for event in arriving:
+                        if event.event == "message":
+                            await self._line.put(event.data)
         except HttpFailure as failure:
             log.warning("the stream for unrelated messages: %s", failure.message)
-        finally:
-            response.release()
         return True
 
     def _decline_connection(self, response: ClientResponse) -> bool:
@@ -239,4 +238,4 @@ class Listener:
             # The stream was offered before, so 404 means that the session has ended.
             self._line.lose_session()
             return False
-        return self._was_open and response.status >= 500
+        return self._was_open and (response.status >= 500 or response.status == TOO_MANY)

@@ -7,9 +7,11 @@ as a ``PeerError``. Its code is the HTTP status, or one of the three below, none
 from __future__ import annotations
 
 import ssl as tls
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, runtime_checkable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol, cast, runtime_checkable
 
 from msgspec import Struct
 
@@ -93,6 +95,13 @@ BROKEN = 2
 UNUSABLE = 3
 """The response is no reply: another content type, no JSON-RPC, too large, or a redirect to another origin."""
 
+TOO_MANY = 429
+"""Status of a request that was one too many, so that it was not carried out (RFC 6585, section 4)."""
+
+PASSING = frozenset({UNREACHABLE, BROKEN, TOO_MANY, 502, 503, 504})
+"""Failures after which another attempt may succeed: a proxy answers so for a server that has just died."""
+
+RETRY_AFTER = "retryAfter"
 _STATUS = "httpStatus"
 _GONE = "sessionGone"
 _NOT_ACCEPTED = "notAccepted"
@@ -188,17 +197,7 @@ def is_not_streamable(error: PeerError) -> bool:
 
 def is_refused_outright(error: PeerError) -> bool:
     """Tell whether further requests there are pointless: the server does not answer, or does not let us in."""
-    return is_unreachable(error) or http_status(error) in (401, 403, 407)
-
-
-def is_unreachable(error: PeerError) -> bool:
-    """Tell whether no connection was made."""
-    return error.code == UNREACHABLE
-
-
-def is_broken(error: PeerError) -> bool:
-    """Tell whether the reply was lost; at 2026-07-28 only an idempotent call may then be sent again."""
-    return error.code == BROKEN
+    return error.code == UNREACHABLE or http_status(error) in (401, 403, 407)
 
 
 def is_not_accepted(error: PeerError) -> bool:
@@ -206,9 +205,18 @@ def is_not_accepted(error: PeerError) -> bool:
     return read_data(error, _NOT_ACCEPTED) is True
 
 
-def is_unavailable(error: PeerError) -> bool:
-    """Tell whether a server or a proxy is temporarily unavailable; the request may have been carried out."""
-    return http_status(error) in (502, 503, 504)
+def is_passing(error: PeerError) -> bool:
+    """Tell whether another attempt may succeed; the request may have been carried out."""
+    return error.code in (UNREACHABLE, BROKEN) or http_status(error) in PASSING
+
+
+def read_wait(data: object) -> float:
+    """Return the seconds that ``Retry-After`` asked for in a refusal (RFC 9110, section 10.2.3), at most a minute."""
+    named = str(cast("dict[str, object]", data).get(RETRY_AFTER)) if isinstance(data, dict) else ""
+    with suppress(ValueError, OverflowError):
+        wait = float(named) if named.isdecimal() else parsedate_to_datetime(named).timestamp() - time.time()
+        return min(max(0.0, wait), 60.0)
+    return 0.0
 
 
 def first_line(body: bytes, content_type: str) -> str:

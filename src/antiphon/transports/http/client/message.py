@@ -20,7 +20,7 @@ from antiphon.machine.web_requests import make_printable
 from antiphon.protocol.http.param_headers import NAMED_BY
 from antiphon.protocol.http.rules import NOT_ACCEPTED
 from antiphon.protocol.salvage import read_remains
-from antiphon.transports.http.client.error_replies import HttpFailure, suggest_remedy
+from antiphon.transports.http.client.error_replies import RETRY_AFTER, HttpFailure, suggest_remedy
 from antiphon.transports.http.client.http_request import Web
 from antiphon.wire.common import PROTOCOL_VERSION
 from antiphon.wire.envelope import ErrorObject, RequestId, as_id, error_frame, read_mended
@@ -214,7 +214,7 @@ class RefusedRequest(Struct, frozen=True, kw_only=True):
             made.data = cast("dict[str, Any]", self.error.data) | made.data  # requiredScopes, for one
         if self.retry_after:
             made.message += f" (Retry-After: {self.retry_after})"
-            made.data["retryAfter"] = self.retry_after
+            made.data[RETRY_AFTER] = self.retry_after
         return made
 
     def reply(self, id: RequestId, *, gone: bool = False) -> bytes:

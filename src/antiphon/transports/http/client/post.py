@@ -32,7 +32,16 @@ from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.machine.web_requests import find_proxy, show_address
 from antiphon.protocol.http.param_headers import encode_value
 from antiphon.protocol.http.sse import Event, EventParser
-from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, suggest_remedy
+from antiphon.transports.http.client.error_replies import (
+    BROKEN,
+    PASSING,
+    TOO_MANY,
+    UNREACHABLE,
+    UNUSABLE,
+    HttpFailure,
+    read_wait,
+    suggest_remedy,
+)
 from antiphon.transports.http.client.http_request import Places, Web, read_body
 from antiphon.transports.http.client.message import (
     OutgoingMessage,
@@ -216,9 +225,6 @@ _PATIENCE = 60.0
 _DELAYS = (0.1, 0.5, 2.0, 5.0)
 """Seconds before each repetition."""
 
-_PASSING = frozenset({UNREACHABLE, BROKEN, 502, 503, 504})
-"""Failures after which another attempt may succeed: a proxy answers so for a server that has just died."""
-
 _MAX_DELIVERIES = 64
 """Most messages in flight before senders are asked to wait."""
 
@@ -279,26 +285,18 @@ async def deliver_message(line: ClientLine, message: OutgoingMessage, data: byte
 async def _deliver_message(line: ClientLine, message: OutgoingMessage, data: bytes) -> None:
     for delay in (*_DELAYS, None):
         try:
-            await _post_message(line, message, data)
-            return
+            async with await line.web.request("POST", line.post_headers(message), data) as response:
+                if response.status < 300:
+                    return
+                refusal, gone = await line.refusal(response)
+            if gone:
+                line.lose_session()
+            raise refusal.failure(gone=gone)
         except HttpFailure as failure:
-            if delay is None or failure.code not in _PASSING:
+            if delay is None or failure.code not in PASSING:
                 raise
-        await asyncio.sleep(delay)
-
-
-async def _post_message(line: ClientLine, message: OutgoingMessage, data: bytes) -> None:
-    response = await line.web.request("POST", line.post_headers(message), data)
-    try:
-        if response.status < 300:
-            return
-        refusal, gone = await line.refusal(response)
-        failure = refusal.failure(gone=gone)
-    finally:
-        response.release()
-    if gone:
-        line.lose_session()
-    raise failure
+            named = read_wait(failure.data)
+        await asyncio.sleep(max(delay, named))
 
 
 _LINGER = 1.0
@@ -359,11 +357,9 @@ class PostCall:
         headers = self._line.post_headers(self._message)
         response = await self._line.web.request("POST", headers, self._data, ask=True)
         while True:
-            try:
+            async with response:
                 if await self._take(response):
                     return
-            finally:
-                response.release()
             response = await self._resume()
 
     async def _take(self, response: ClientResponse) -> bool:
@@ -434,9 +430,9 @@ class PostCall:
 
     async def _resume(self) -> ClientResponse:
         """Reopen the stream where it ended (2025-11-25 basic/transports, "Resumability and Redelivery")."""
-        cursor = self._cursor
+        cursor, named = self._cursor, 0.0
         while not self.is_modern and cursor.last_id is not None and cursor.failures < _MAX_FAILURES:
-            await asyncio.sleep(cursor.delay)
+            await asyncio.sleep(max(cursor.delay, named))
             cursor.failures += 1
             headers = self._line.stream_headers(cursor.last_id)
             try:
@@ -449,17 +445,12 @@ class PostCall:
             if response.status == 200 and response.content_type == "text/event-stream":
                 cursor.answered()
                 return response
-            try:
-                _, self._lost = await self._line.refusal(response)
-            finally:
-                response.release()
-            if response.status < 500:
-                raise HttpFailure(
-                    BROKEN,
-                    self._cut_off(
-                        f", and gave HTTP {response.status} for the rest of it{suggest_remedy(response.status)}"
-                    ),
-                )
+            async with response:
+                refusal, self._lost = await self._line.refusal(response)
+            named = read_wait(refusal.failure().data)
+            if response.status < 500 and response.status != TOO_MANY:
+                more = f", and gave HTTP {response.status} for the rest of it{suggest_remedy(response.status)}"
+                raise HttpFailure(BROKEN, self._cut_off(more))
         raise HttpFailure(BROKEN, self._cut_off())
 
     def _cut_off(self, more: str = "") -> str:
