@@ -57,6 +57,45 @@ async def test_a_redirect_within_the_origin_is_followed_once(status):
     assert [seen.path for seen in site.seen] == ["/mcp", "/mcp/", "/mcp/"]
 
 
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_redirect_that_leads_elsewhere_by_now_is_followed_anew(status):
+    """Where it led before is gone: the address that was given says where the server is now."""
+    place = "/blue"
+
+    async def answers(request, seen):
+        if seen.path == "/mcp":
+            return web.Response(status=307, headers={"Location": place})
+        return result(seen.body["id"]) if seen.path == place else web.Response(status=status)
+
+    async with serving(answers) as site:
+        channel = await HttpClientChannel.open(Dial(url=site.url))
+        channel.send(ask(1))
+        assert "result" in (await receive(channel))[0]
+        place = "/green"
+        channel.send(ask(2))
+        assert "result" in (await receive(channel))[0]
+        await channel.close()
+    assert [seen.path for seen in site.seen] == ["/mcp", "/blue", "/blue", "/mcp", "/green"]
+
+
+async def test_a_server_that_is_gone_where_its_redirect_leads_is_asked_twice():
+    """Once more at most; the second answer counts."""
+
+    async def answers(request, seen):
+        if seen.path == "/mcp":
+            return web.Response(status=307, headers={"Location": "/there"})
+        return result(seen.body["id"]) if len(site.seen) == 2 else web.Response(status=404)
+
+    async with serving(answers) as site:
+        channel = await HttpClientChannel.open(Dial(url=site.url))
+        for id in (1, 2):
+            channel.send(ask(id))
+            reply = (await receive(channel))[0]
+        await channel.close()
+    assert reply["error"]["code"] == 404
+    assert [seen.path for seen in site.seen] == ["/mcp", "/there", "/there", "/mcp", "/there"]
+
+
 @pytest.mark.parametrize(
     "target", ["http://localhost:1/mcp", "https://127.0.0.1/mcp", "http://127.0.0.1:1/mcp", "//other/mcp"]
 )

@@ -25,7 +25,19 @@ from yarl import URL
 from antiphon.errors import AntiphonError, ConfigError, Unauthorized
 from antiphon.machine.files import bound_by_open_files
 from antiphon.machine.web_requests import describe_os_error, origin_of, show_address
-from antiphon.transports.http.client import error_replies
+from antiphon.transports.http.client.error_replies import (
+    BROKEN,
+    REFUSING,
+    UNREACHABLE,
+    UNUSABLE,
+    Credentials,
+    HttpFailure,
+    Pause,
+    RequestCredentials,
+    WatchesConnections,
+    first_line,
+    suggest_remedy,
+)
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to connect, including TLS. Calls have a deadline of their own; this one distinguishes a dead host from a slow
@@ -45,6 +57,14 @@ _REFUSAL_TIMEOUT = 5.0
 
 _LARGE = 512 * 1024
 """Size in bytes from which a body is sent in pieces, so that other tasks can run in between."""
+
+_UNSENT = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.InvalidURL,
+)
+"""Errors before anything was sent."""
 
 # RFC 9110: a token as name; no line end and no NUL in the value.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -85,7 +105,7 @@ def new_session(
     proxy: str | None = None,
     trust_env: bool = False,
     middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
-    access: error_replies.Credentials | None = None,
+    access: Credentials | None = None,
 ) -> aiohttp.ClientSession:
     """Make the aiohttp session of one channel; ``access`` may watch its connections.
 
@@ -95,7 +115,7 @@ def new_session(
 
     def open_socket(target: tuple[Any, ...]) -> socket.socket:
         family, kind, protocol, _, address = target
-        if isinstance(access, error_replies.WatchesConnections) and proxy is None:
+        if isinstance(access, WatchesConnections) and proxy is None:
             access.connects(str(address[0]))
         return socket.socket(family, kind, protocol)
 
@@ -130,11 +150,11 @@ class Web:
         session: aiohttp.ClientSession,
         headers: Mapping[str, str] | None = None,
         *,
-        access: error_replies.Credentials | None = None,
-        pause: error_replies.Pause = nullcontext,
+        access: Credentials | None = None,
+        pause: Pause = nullcontext,
     ) -> None:
         self.url = url
-        """Where requests are sent; a redirect within the origin changes it."""
+        """Where requests are sent; a redirect within the origin changes it, until it leads to nothing."""
         self.session = session
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
         self._headers = check_headers(headers or {})
@@ -144,6 +164,7 @@ class Web:
             # aiohttp refuses credentials and an Authorization header together; the explicit header
             # counts.
             self.url = url.with_user(None)
+        self._given = self.url
         # Ask for no compression: a proxy that compresses a stream delays its events.
         self._headers.setdefault(istr("Accept-Encoding"), "identity")
 
@@ -168,24 +189,16 @@ class Web:
         return self._admit_caller(self._access.begin(), method, headers, data, ask=ask)
 
     async def _admit_caller(
-        self,
-        entry: error_replies.RequestCredentials,
-        method: str,
-        headers: Mapping[str, str],
-        data: bytes | None,
-        *,
-        ask: bool,
+        self, entry: RequestCredentials, method: str, headers: Mapping[str, str], data: bytes | None, *, ask: bool
     ) -> aiohttp.ClientResponse:
         while True:
             response = await self._follow_redirects(method, headers, data, entry)
             entry.answered(response.headers)
-            if response.status not in error_replies.REFUSING or not await self._let_in(entry, response, ask=ask):
+            if response.status not in REFUSING or not await self._let_in(entry, response, ask=ask):
                 return response
             response.release()
 
-    async def _let_in(
-        self, entry: error_replies.RequestCredentials, response: aiohttp.ClientResponse, *, ask: bool
-    ) -> bool:
+    async def _let_in(self, entry: RequestCredentials, response: aiohttp.ClientResponse, *, ask: bool) -> bool:
         """Do what it takes to be let in, and tell whether to send the request again."""
         status = response.status
         lines = response.headers.getall("WWW-Authenticate", [])
@@ -197,36 +210,28 @@ class Web:
             again, why = False, error.message
         except AntiphonError as error:
             response.release()
-            raise error_replies.HttpFailure(
-                error_replies.UNUSABLE, f"{self.where} answered HTTP {status}, and no login was possible: {error}"
+            raise HttpFailure(
+                UNUSABLE, f"{self.where} answered HTTP {status}, and no login was possible: {error}"
             ) from None
         except BaseException:
             response.release()
             raise
         if why is not None:
             response.release()
-            raise error_replies.HttpFailure.not_let_in(self.where, status, why)
+            raise HttpFailure.not_let_in(self.where, status, why)
         return again
 
-    async def _credentials(
-        self, entry: error_replies.RequestCredentials, method: str, target: URL
-    ) -> Mapping[str, str]:
+    async def _credentials(self, entry: RequestCredentials, method: str, target: URL) -> Mapping[str, str]:
         try:
             return await entry.headers(method, str(target.with_user(None)))
         except Unauthorized as error:
-            raise error_replies.HttpFailure.not_let_in(self.where, 401, error.message) from None
+            raise HttpFailure.not_let_in(self.where, 401, error.message) from None
         except AntiphonError as error:
             # Stored logins that cannot be read, say: nothing was sent.
-            raise error_replies.HttpFailure(
-                error_replies.UNUSABLE, f"no request was sent to {self.where}: {error}"
-            ) from None
+            raise HttpFailure(UNUSABLE, f"no request was sent to {self.where}: {error}") from None
 
     async def _follow_redirects(
-        self,
-        method: str,
-        headers: Mapping[str, str],
-        data: bytes | None,
-        entry: error_replies.RequestCredentials | None = None,
+        self, method: str, headers: Mapping[str, str], data: bytes | None, entry: RequestCredentials | None = None
     ) -> aiohttp.ClientResponse:
         target = self.url
         for _ in range(_MAX_REDIRECTS):
@@ -235,16 +240,17 @@ class Web:
                 # Made anew for each address: a proof is for one.
                 sent.update(await self._credentials(entry, method, target))
             response = await self._once(method, target, sent, data)
-            if response.status not in (301, 302, 303, 307, 308):
+            is_old = response.status in (404, 410) and target == self.url != self._given
+            if not is_old and response.status not in (301, 302, 303, 307, 308):
+                self.url = target
                 return response
-            try:
-                target = _find_redirect(response, target, safe=method == "GET")
-            finally:
-                response.release()
-            self.url = target
-        raise error_replies.HttpFailure(
-            error_replies.UNUSABLE, f"{self.where} redirects more than {_MAX_REDIRECTS} times"
-        )
+            async with response:
+                if is_old:
+                    # Where a redirect led before is gone; the address that was given may lead elsewhere by now.
+                    self.url = target = self._given
+                else:
+                    target = _find_redirect(response, target, safe=method == "GET")
+        raise HttpFailure(UNUSABLE, f"{self.where} redirects more than {_MAX_REDIRECTS} times")
 
     async def _once(
         self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None
@@ -261,23 +267,12 @@ class Web:
                 return await self.session.request(
                     method, url, headers=headers, data=body, allow_redirects=False, timeout=self._timeout
                 )
-            except (
-                aiohttp.ClientConnectorError,
-                aiohttp.ConnectionTimeoutError,
-                aiohttp.ClientHttpProxyError,
-            ) as error:
+            except (OSError, aiohttp.ClientError) as error:
+                where, why = show_address(url), describe_error(error)
+                if not isinstance(error, _UNSENT):
+                    raise HttpFailure(BROKEN, f"{where} broke off before it answered: {why}") from None
                 if not are_used_up(error) or clock() >= until:
-                    raise error_replies.HttpFailure(
-                        error_replies.UNREACHABLE, f"cannot reach {show_address(url)}: {describe_error(error)}"
-                    ) from None
-            except aiohttp.InvalidURL:
-                raise error_replies.HttpFailure(
-                    error_replies.UNREACHABLE, f"cannot reach {show_address(url)}: no valid address"
-                ) from None
-            except (aiohttp.ClientConnectionError, OSError, aiohttp.ClientError) as error:
-                raise error_replies.HttpFailure(
-                    error_replies.BROKEN, f"{show_address(url)} broke off before it answered: {describe_error(error)}"
-                ) from None
+                    raise HttpFailure(UNREACHABLE, f"cannot reach {where}: {why}") from None
             await asyncio.sleep(PAUSE)
 
     async def refusal(self, response: aiohttp.ClientResponse) -> tuple[bytes, str]:
@@ -285,9 +280,9 @@ class Web:
         try:
             async with asyncio.timeout(_REFUSAL_TIMEOUT):
                 body = await read_body(response, _MAX_ERROR_BODY)
-        except (error_replies.HttpFailure, TimeoutError):
+        except (HttpFailure, TimeoutError):
             return b"", ""
-        return body, error_replies.first_line(body, response.content_type)
+        return body, first_line(body, response.content_type)
 
 
 async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
@@ -305,22 +300,21 @@ async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
             chunk = await content.readany()
             size += len(chunk)
             if size > limit:
-                raise error_replies.HttpFailure(
-                    error_replies.UNUSABLE, f"{show_address(response.url)} answered with more than {limit} bytes"
-                )
+                raise HttpFailure(UNUSABLE, f"{show_address(response.url)} answered with more than {limit} bytes")
             chunks.append(chunk)
     except (aiohttp.ClientError, OSError) as error:
-        raise error_replies.HttpFailure(
-            error_replies.BROKEN, f"{show_address(response.url)} broke off within its answer: {describe_error(error)}"
+        raise HttpFailure(
+            BROKEN, f"{show_address(response.url)} broke off within its answer: {describe_error(error)}"
         ) from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 _WORDS: dict[type[Exception], str] = {
+    aiohttp.InvalidURL: "no valid address",
     aiohttp.ConnectionTimeoutError: "no connection within the time for it",
     aiohttp.ClientPayloadError: "the answer is not complete",
     aiohttp.ClientConnectionError: "the connection was closed",
-    aiohttp.ClientError: "what it said is no HTTP",
+    aiohttp.ClientError: "what it said is no HTTP that can be read",
 }
 """Our own messages instead of the library's; the more specific ones first."""
 
@@ -328,7 +322,7 @@ _WORDS: dict[type[Exception], str] = {
 def describe_error(error: Exception) -> str:
     """Describe in our own words what happened. The library's text would show the whole address and internal names."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        return f"its proxy answered HTTP {error.status} {error.message}{error_replies.suggest_remedy(error.status)}"
+        return f"its proxy answered HTTP {error.status} {error.message}{suggest_remedy(error.status)}"
     if isinstance(error, OSError) and (words := describe_os_error(getattr(error, "os_error", error))):
         is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
         return f"its proxy, {error.host}:{error.port}: {words}" if is_proxy else words
@@ -344,13 +338,13 @@ def _find_redirect(response: aiohttp.ClientResponse, source: URL, *, safe: bool)
     # 301 to 303 turn a POST into a GET in half of the world's software.
     if target == source or not (safe or response.status in (307, 308)):
         instead = "" if target == source else f": connect to {show_address(target)} if you trust it"
-        raise error_replies.HttpFailure(
-            error_replies.UNUSABLE,
+        raise HttpFailure(
+            UNUSABLE,
             f"{show_address(source)} answered HTTP {response.status}, a redirect that cannot be followed{instead}",
         )
     if origin_of(target) != origin_of(source):
-        raise error_replies.HttpFailure(
-            error_replies.UNUSABLE,
+        raise HttpFailure(
+            UNUSABLE,
             f"{show_address(source)} redirects to another origin, {show_address(target)}: connect there "
             "if you trust it",
         )
