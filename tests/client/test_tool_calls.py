@@ -126,6 +126,31 @@ async def test_a_call_and_the_lists_it_needs_have_one_timeout(need: str) -> None
     assert calls.count("tools/call") == (0 if need == "consent" else 1)
 
 
+@pytest.mark.parametrize("how", ["refused", "broken", "unreadable"])
+async def test_a_result_is_not_lost_with_the_list_that_would_check_it(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The call was carried out: whoever gets an error instead, as "nothing was sent", calls a second time."""
+    calls: list[Any] = []
+    made = endless(calls)
+
+    async def answers(request: Any, seen: Any) -> Any:
+        from aiohttp import web
+
+        if seen.body["method"] != "tools/list":
+            return await made(request, seen)
+        if how == "unreadable":
+            return result(seen.body["id"], {"tools": 5})
+        if how == "broken":
+            request.transport.abort()
+        return web.Response(status=503)
+
+    async with serving(answers) as site, Client(site.url, timeout=1) as client:
+        assert (await client.call_tool("checked")).structured_content == {"a": 1}
+    assert calls.count("tools/call") == 1
+    assert "the result of 'checked' is not checked" in caplog.text
+
+
 async def test_a_persons_decision_takes_none_of_that_time() -> None:
     """Who confirms the call may take longer than it."""
     calls: list[Any] = []

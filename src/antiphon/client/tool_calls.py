@@ -16,11 +16,11 @@ from msgspec import Struct, structs
 
 from antiphon.client.answers.answerers import find_method
 from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
-from antiphon.client.known_tools import KnownTools
+from antiphon.client.known_tools import KnownTools, log
 from antiphon.client.link import ServerLink
 from antiphon.client.notifications import Cache
 from antiphon.client.requests.attempts import BecameTask
-from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
+from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, PeerError, Rejected, RemoteProtocolError
 from antiphon.machine.call_time import CURRENT, TimeLeft
 from antiphon.machine.other_frameworks import explain_other_names
 from antiphon.wire.lossless import Received
@@ -320,7 +320,11 @@ class ToolCalls(Struct, eq=False):
     async def checked(self, name: str, result: CallToolResult, time: TimeLeft) -> CallToolResult:
         """Return a result; raises ``ResultInvalid`` if its structured content does not fit the tool's output schema."""
         if result.structured_content is not None and not result.is_error:
-            await self.known.look_up(name, lambda: self.tools(time))
+            try:
+                await self.known.look_up(name, lambda: self.tools(time))
+            except (PeerError, ConnectionClosed, RemoteProtocolError) as error:
+                # The call was carried out, so its result must not be lost: whoever gets an error calls again.
+                log.warning("the result of %r is not checked, since the tools cannot be listed: %s", name, error)
             await self.known.check_output(name, result.structured_content)
         return result
 
