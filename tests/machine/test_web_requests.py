@@ -86,6 +86,12 @@ async def test_the_cause_of_a_failed_connection_is_that_of_the_system():
     assert describe_cause(RuntimeError("me:secret")) == ""
 
 
+def test_the_text_of_a_library_is_no_cause():
+    """It has no number, and shows the whole address, whose query may hold a secret."""
+    assert describe_os_error(aiohttp.ClientOSError(None, "Can not write request body for http://h/?key=secret")) == ""
+    assert describe_os_error(socket.gaierror(-2, "Name or service not known")) == "Name or service not known"
+
+
 def test_causes_that_are_a_circle_end():
     """Some libraries raise an error from itself."""
     one, other = RuntimeError(), ValueError()

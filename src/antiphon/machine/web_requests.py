@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import ssl
 from collections.abc import Iterator
 from typing import Any
@@ -82,5 +83,5 @@ def describe_os_error(error: OSError) -> str:
     if error.errno is not None and error.errno > 0:
         # Its own text repeats the address, and names what nobody chose.
         return os.strerror(error.errno)
-    # The resolver's numbers are its own.
-    return error.strerror or ""
+    # The resolver's numbers are its own. Whatever else has none is a library's, whose text shows the whole address.
+    return (error.strerror or "") if isinstance(error, socket.gaierror) else ""
