@@ -188,6 +188,21 @@ async def test_a_person_signs_in_on_another_device():
     assert wire.forms[0]["scope"] == "a b"
 
 
+async def test_a_server_that_cannot_be_reached_for_a_while_is_asked_less_often():
+    """RFC 8628, section 3.5: a person who has signed in meanwhile need not begin again."""
+    pauses, lost = [], Unreachable("the network is gone")
+    answer = await device(pauses, []).obtain(wanted(Wire(CODE, PENDING, lost, lost, PENDING, TOKEN)))
+    assert (answer.access_token, pauses) == ("t", [2, 2, 4, 8, 8])
+
+
+async def test_a_server_that_is_not_reached_again_is_the_reason():
+    """Nobody can tell whether the person has signed in."""
+    pauses = []
+    with pytest.raises(Unreachable, match="the network is gone"):
+        await device(pauses, []).obtain(wanted(Wire(CODE, Unreachable("the network is gone"))))
+    assert pauses[:6] == [2, 4, 8, 16, 32, 60]
+
+
 @pytest.mark.parametrize("status", [200, 400])
 async def test_a_server_that_says_with_status_200_that_it_waits_is_asked_again(status):
     """GitHub's does; what the answer says counts."""

@@ -25,6 +25,7 @@ from msgspec import Struct, field
 from antiphon.auth.boundary import check_address
 from antiphon.auth.challenge import hash_of
 from antiphon.auth.client.discovery import OFFLINE
+from antiphon.auth.client.fetch import Unreachable
 from antiphon.auth.client.grants import Wanted
 from antiphon.auth.metadata import Answer, Refused, ServerMetadata, TokenAnswer
 from antiphon.errors import ConfigError, Unauthorized
@@ -316,18 +317,22 @@ class Device:
 
     async def _poll(self, wanted: Wanted, code: str, pause: float, lasts: float) -> TokenAnswer:
         form = {"grant_type": self.grant_type, "device_code": code, "resource": wanted.resource}
-        waited = 0.0
+        waited, failure = 0.0, None
         while waited < lasts:
             await self._sleep(pause)
             waited += pause
             try:
                 return await wanted.endpoint.request(form)
+            except Unreachable as error:
+                # RFC 8628, section 3.5: after a timeout, poll less often, such as by doubling the interval each time.
+                pause, failure = min(pause * 2, MAX_PAUSE), error
             except Refused as refused:
+                failure = None
                 if refused.error == "slow_down":
                     pause = min(pause + _PAUSE, MAX_PAUSE)
                 elif refused.error != "authorization_pending":
                     raise
-        raise Unauthorized(f"signing in failed: nobody completed it within {lasts:g} s")
+        raise failure or Unauthorized(f"signing in failed: nobody completed it within {lasts:g} s")
 
 
 def _read_device_page(answer: Answer) -> tuple[str, DevicePage, float, float]:
