@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from antiphon.machine.asyncio_tasks import end_tasks, is_withdrawn, start_in, wait_at_most
+from antiphon import Client, LocalProtocolError, Server
+from antiphon.machine.asyncio_tasks import end_tasks, find_loop, is_withdrawn, start_in, wait_at_most
 
 
 class Held:
@@ -119,3 +120,16 @@ async def test_the_error_of_work_that_is_waited_for_arrives():
 
     with pytest.raises(ConnectionError):
         await wait_at_most(60.0, fail())
+
+
+async def test_the_loop_that_runs_is_found():
+    """Where asyncio runs one."""
+    assert find_loop() is asyncio.get_running_loop()
+
+
+def test_a_program_without_asyncio_is_told_what_to_do():
+    """As trio runs it, or with ``send``: a client and a server say so before they open anything."""
+    server = Server("s")
+    for begin in (Client(server).connect, server.listen().__aenter__):
+        with pytest.raises(LocalProtocolError, match=r"asyncio\.run.*backend='asyncio'"):
+            begin().send(None)

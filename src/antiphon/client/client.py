@@ -32,6 +32,7 @@ from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.task import TaskHandle
 from antiphon.client.tool_calls import Confirmer, Confirming, ToolCalls, usual_consent
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, MethodNotFound, SkillInvalid
+from antiphon.machine.asyncio_tasks import find_loop
 from antiphon.machine.call_time import TimeLeft
 from antiphon.machine.other_frameworks import check_argument_types, check_options, explain_other_names
 from antiphon.protocol.server_offer import declares_extension
@@ -180,6 +181,7 @@ class Client:
         """
         if self._link.is_open:
             raise LocalProtocolError("This client is connected already")
+        find_loop()
         self._cache.clear()
         await self._link.open()
         try:

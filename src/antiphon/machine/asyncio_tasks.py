@@ -12,7 +12,18 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from types import CoroutineType
 from typing import Any, TypeVar, cast
 
+from antiphon.errors import LocalProtocolError
+
 T = TypeVar("T")
+
+
+def find_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop that runs; raise ``LocalProtocolError``, which says what to do, if none of asyncio does."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        remedy = "use asyncio.run(main()), or anyio.run(main, backend='asyncio')"
+        raise LocalProtocolError(f"No event loop of asyncio runs here: {remedy}") from None
 
 
 def start_in(running: set[asyncio.Task[T]], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

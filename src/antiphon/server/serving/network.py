@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from antiphon.errors import AntiphonError, ConfigError, RemoteProtocolError
+from antiphon.machine.asyncio_tasks import find_loop
 from antiphon.machine.other_frameworks import ELSEWHERE
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
 from antiphon.server.serving.worker import StopWatch, collect_less
@@ -196,11 +197,12 @@ class ServerApp:
         finally:
             self._passing = None
         await send({"type": "lifespan.startup.complete"})
-        await receive()
-        self._passing = asyncio.current_task()
         try:
+            await receive()
+            self._passing = asyncio.current_task()
             await self.close()
         except asyncio.CancelledError:
+            # A second Ctrl-C: uvicorn has given up the open requests, and does not wait for this either.
             await send({"type": "lifespan.shutdown.failed", "message": ""})
             raise
         await send({"type": "lifespan.shutdown.complete"})
@@ -356,7 +358,7 @@ async def listen_in_block(
     service: Service, transport: str, host: str, port: int, options: ServeOptions
 ) -> AsyncGenerator[str]:
     """Serve on an address in the background of a block; yields the URL. See ``Server.listen``."""
-    network = network_server(service, transport, host, port, options)
+    loop, network = find_loop(), network_server(service, transport, host, port, options)
     network.is_embedded, told = True, network.on_started
     app, started = cast("ServerApp", network.config.app), asyncio.Event()
 
@@ -367,7 +369,7 @@ async def listen_in_block(
 
     network.on_started = note_start
     sockets = list(open_sockets(host, port))
-    serving = asyncio.create_task(network.serve(sockets=sockets))
+    serving = loop.create_task(network.serve(sockets=sockets))
     serving.add_done_callback(lambda _: started.set())
     try:
         await started.wait()
