@@ -15,7 +15,8 @@ import pytest
 
 from antiphon import AntiphonError, Client, ConfigError, Server
 from antiphon.server import MemoryTaskStore, TaskOptions
-from antiphon.server.serving.parent import Parent
+from antiphon.server.serving import worker_link
+from antiphon.server.serving.parent import Parent, Worker
 from antiphon.server.serving.run import MAX_WORKERS
 from tests.support.started_workers import PATIENCE, started
 
@@ -169,3 +170,16 @@ def test_tasks_in_memory_are_refused() -> None:
 
     with pytest.raises(ConfigError, match="tasks have to be where all processes find them"):
         server.run("http", workers=2)
+
+
+async def test_a_parent_that_stops_reports_no_port_any_more() -> None:
+    """A worker may be ready just when a signal has come: the sockets are closed by then."""
+    told: list[int] = []
+    listening = socket.create_server(("127.0.0.1", 0))
+    parent = Parent(1, [listening], told.append)
+    parent._stop()
+    listening.close()
+    worker = Worker.__new__(Worker)
+    worker.began = asyncio.Event()
+    parent._heard(worker, worker_link.Ready("one"), None)
+    assert (worker.is_ready, told) == (True, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -251,3 +252,43 @@ def test_workers_need_the_main_thread():
     thread.start()
     thread.join()
     assert "main thread" in str(caught[0])
+
+
+BUSY = """
+import asyncio, signal, sys
+from antiphon import Server
+
+server = Server("busy")
+
+@server.tool
+async def hold() -> str:
+    \"\"\"Be told to end, and go on for a little.\"\"\"
+    for number in sys.argv[1:]:
+        signal.raise_signal(int(number))
+    await asyncio.sleep(0.2)
+    return "held"
+
+server.run("http", port=0, on_listening=lambda port: print(port, flush=True))
+print("after the end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("numbers", [[signal.SIGINT, signal.SIGINT], [signal.SIGHUP]])
+async def test_a_call_is_finished_when_its_server_is_to_end(tmp_path: Path, numbers: list[signal.Signals]) -> None:
+    """A second Ctrl-C ends the waiting for the rest without a traceback; a terminal that is closed is a SIGTERM."""
+    program = tmp_path / "busy.py"
+    program.write_text(BUSY, encoding="utf-8")
+    pipe = asyncio.subprocess.PIPE
+    words = [str(program), *(str(int(number)) for number in numbers)]
+    process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=pipe, stderr=pipe)
+    try:
+        assert process.stdout is not None
+        port = int(await process.stdout.readline())
+        async with Client(f"http://127.0.0.1:{port}/mcp", revision="2026-07-28") as client:
+            assert (await client.call_tool("hold")).text == "held"
+        output, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert (process.returncode, output) == (0, b"after the end\n")
+    assert errors == b""

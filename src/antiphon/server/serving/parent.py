@@ -291,7 +291,7 @@ class Parent:
                 worker.began.set()
                 self._tell_others()
                 on_listening, self.on_listening = self.on_listening, None
-                if on_listening is not None:
+                if on_listening is not None and not self._stopping.is_set():
                     on_listening(self._listening[0].getsockname()[1])
             case worker_link.Closed():
                 worker.ended_connections = message.count

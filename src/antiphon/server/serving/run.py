@@ -35,12 +35,21 @@ _before: list[Mapping[Any, Any]] = []
 
 @contextlib.contextmanager
 def guard_children() -> Generator[None]:
-    """Guard the children that are forked meanwhile. Enter it before the event loop sets its handlers."""
-    _before.append({number: signal.getsignal(number) for number in _SIGNALS})
+    """Guard the children that are forked meanwhile. Enter it before the event loop sets its handlers.
+
+    A terminal that is closed (SIGHUP) ends the server as SIGTERM does, unless the program ignores that (nohup).
+    """
+    before, hangup = {number: signal.getsignal(number) for number in _SIGNALS}, getattr(signal, "SIGHUP", None)
+    _before.append(before)
+    is_default = before.get(hangup) is signal.SIG_DFL and threading.current_thread() is threading.main_thread()
+    if is_default and hangup is not None:
+        signal.signal(hangup, lambda _number, _frame: signal.raise_signal(signal.SIGTERM))
     try:
         yield
     finally:
         _before.pop()
+        if is_default and hangup is not None:
+            signal.signal(hangup, signal.SIG_DFL)
 
 
 _masks = threading.local()
