@@ -374,6 +374,25 @@ async def test_what_is_gathered_is_written_before_the_end_and_dropped_when_abort
         assert wire.written == written
 
 
+@pytest.mark.parametrize("read", [False, True])
+async def test_a_pipe_that_is_being_closed_can_be_aborted(read: bool):
+    """As after a start that is cancelled: its end is reported once, also where nobody reads what is left to write."""
+    out, into = os.pipe()
+    lost: list[Exception | None] = []
+    ended = asyncio.Event()
+    failed: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
+    writer = FrameWriter(lambda error: (lost.append(error), ended.set()), silent())
+    await connect_writer(opened(into, "wb"), writer)
+    writer.send(Frame(b"x" if read else b"x" * 1_000_000))
+    writer.close()
+    writer.abort()
+    await ended.wait()
+    os.close(out)
+    await asyncio.sleep(0)
+    assert (lost, failed) == ([None], [])
+
+
 async def test_frames_sent_after_close_are_dropped():
     """Those sent before are still written."""
     out, into = os.pipe()

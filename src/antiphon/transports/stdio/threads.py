@@ -442,8 +442,10 @@ class FrameWriter(asyncio.BaseProtocol):
     def abort(self) -> None:
         """Drop what is not written yet; ``on_lost`` is called."""
         self._gathered, self._size = [], 0
-        if self._transport is not None:
-            self._transport.abort()
+        transport = self._transport
+        # One that closes and has nothing left to write reports its end already; asyncio would report it twice.
+        if transport is not None and not (transport.is_closing() and transport.get_write_buffer_size() == 0):
+            transport.abort()
 
     def pause_writing(self) -> None:
         """Ask senders to wait: the peer reads too slowly."""
