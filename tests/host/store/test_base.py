@@ -102,6 +102,20 @@ async def test_fifty_at_once_spend_what_fits(place: Place):
     await two.aclose()
 
 
+async def test_a_file_whose_closing_is_cancelled_is_closed_all_the_same(tmp_path: Path):
+    """So that a program that hurries leaves no thread and no connection behind."""
+    async with Place("sqlite", tmp_path) as place:
+        store = place.make()
+        await store.commit(Change(records=(record(),)))
+        closing = asyncio.create_task(store.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert closing.cancelled()
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            await store.head()
+
+
 async def test_accounts_are_found_by_what_their_key_begins_with(store: Store):
     """And what looks like a pattern is none."""
     await store.commit(Change(hold=hold(caps={"day:1": Cap(), "day_2": Cap(), "total": Cap()})))

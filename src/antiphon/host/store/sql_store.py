@@ -357,20 +357,20 @@ class SqlStore:
 
     async def aclose(self) -> None:
         """See ``base.Store.aclose``. It waits for the database, but no longer than ``runner.CLOSING`` per step."""
-        await self.news.aclose()
-        heart, self._heart = self._heart, None
-        if heart is not None:
-            await end_tasks(heart)
-            try:
+        try:
+            await self.news.aclose()
+            heart, self._heart = self._heart, None
+            if heart is not None:
+                await end_tasks(heart)
                 async with asyncio.timeout(CLOSING):
                     await self._changes.finish()
                     await self._owed.pay()
                     await self._runner.run(partial(leftovers.record_leaving, host=self.host))
-            except Exception as error:
-                # The next process that uses the store finds that this one does not run any more, and
-                # recovers what it left.
-                _log.warning("the end of this process could not be recorded in the store: %s", type(error).__name__)
-        await self._runner.aclose()
+        except Exception as error:
+            # The next process that uses the store finds that this one does not run any more, and recovers what it left.
+            _log.warning("the end of this process could not be recorded in the store: %s", type(error).__name__)
+        finally:
+            await self._runner.aclose()
 
     async def run_work(
         self, work: Callable[[Connection], T], patience: float | None = None, *, write: bool = False
