@@ -16,7 +16,7 @@ from antiphon.client.rounds.loop import PendingRound
 from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, InternalError, InvalidParams, Rejected
 from antiphon.host import Approve, Deny, Host, Limits, MemoryStore, Outcome, Policy, Queue, Scripted, digest
 from antiphon.host.checks.policy_rules import Effect
-from antiphon.host.pipeline.case import MAX_RELEASED, SAMPLING, Case, Released
+from antiphon.host.pipeline.case import MAX_RELEASED, SAMPLING, TOOL, Case, Released
 from antiphon.host.review.question import Question
 from antiphon.server.state import request_state
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -46,6 +46,12 @@ def test_a_failure_says_nothing_and_its_log_is_masked(caplog: pytest.LogCaptureF
     assert (error.code, error.message, error.data) == (-32603, "The client could not answer the request", None)
     assert "401 for" in caplog.text
     assert "abcdefgh1234" not in caplog.text
+
+
+def test_a_call_that_cannot_be_decided_says_where_the_reason_is():
+    """The program that calls a tool of a gateway has no client that "could not answer"."""
+    undecided = Case(desk=Host(reviewer=None)._desk, origin=origin(), method=TOOL).failure("disk full")
+    assert to_wire(undecided).message == "Whether to call the tool could not be decided; the log of the host says why"
 
 
 def test_a_desk_is_headless_without_a_reviewer_or_without_a_terminal():

@@ -66,6 +66,7 @@ SAMPLING = "sampling/createMessage"
 ELICITATION = "elicitation/create"
 TOOL = "tools/call"
 
+_FAILED = {TOOL: "Whether to call the tool could not be decided; the log of the host says why"}
 # 2025-11-25 client/sampling, "Error Handling": code -1, this text. That of a tool stays on this side.
 _REFUSED = {SAMPLING: "User rejected sampling request", TOOL: "User rejected the call of the tool"}
 
@@ -588,7 +589,7 @@ class Case:
             self.note("failed")
         # Only the first line: after it, errors of databases quote the statement and its data.
         _log.error("%s: %s", self.method, mask_text(detail.partition("\n")[0])[:_LONGEST_DETAIL])
-        told = "The client could not answer the request"
+        told = _FAILED.get(self.method, "The client could not answer the request")
         error = InternalError(f"{told}: {remedy}" if remedy else told)
         error.told = told
         return error
