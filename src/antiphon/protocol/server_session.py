@@ -18,7 +18,7 @@ from antiphon.protocol.call_record import first_id
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Request
 from antiphon.protocol.server_offer import ServerOffer, missing_for_ask
 from antiphon.protocol.session import ALLOWED_BEFORE_READY, TRANSITIONS, PeerSession, Phase, read_params, shorten_text
-from antiphon.wire import common
+from antiphon.wire.common import PROGRESS_TOKEN, PROTOCOL_VERSION, ClientCapabilities, RequestMeta, RequestParams, Wire
 from antiphon.wire.envelope import Envelope, RequestId, decode_wire, encode_value, prepend_members, result_frame
 from antiphon.wire.lifecycle import InitializeRequestParams, InitializeResult, ServerCapabilities
 from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
@@ -30,11 +30,11 @@ _REQUESTS = {name: row for name, row in METHODS.items() if row.kind == "request"
 NO_SESSIONS = "this server keeps no sessions (stateless=True), so it can ask nothing of clients up to 2025-11-25"
 # Looked up once, because in Python 3.11 a look at a member of an enumeration costs as much as a call.
 _NEW, _ANSWERED = Phase.NEW, Phase.ANSWERED
-_NO_REVISION = f"Invalid params: _meta must have {common.PROTOCOL_VERSION}"
+_NO_REVISION = f"Invalid params: _meta must have {PROTOCOL_VERSION}"
 
 
 class _PeekMeta(msgspec.Struct):
-    protocol_version: Any = msgspec.field(name=common.PROTOCOL_VERSION, default=None)
+    protocol_version: Any = msgspec.field(name=PROTOCOL_VERSION, default=None)
 
 
 class _SessionPeek(msgspec.Struct):
@@ -43,7 +43,7 @@ class _SessionPeek(msgspec.Struct):
 
 _peek = msgspec.json.Decoder(_SessionPeek).decode
 
-P = TypeVar("P", common.Wire, "common.Wire | None")
+P = TypeVar("P", Wire, "Wire | None")
 
 
 class ServerSession(PeerSession):
@@ -65,7 +65,7 @@ class ServerSession(PeerSession):
         """What a legacy client declared in the handshake."""
         self.log_level: LoggingLevel | None = None
         """The level a legacy client has set; ``None`` sends messages of all levels."""
-        self.offered_to: Callable[[common.ClientCapabilities | None], ServerOffer] | None = None
+        self.offered_to: Callable[[ClientCapabilities | None], ServerOffer] | None = None
         """Returns what is offered to a client with these capabilities, where that is not the same for all clients."""
         self._offer = offer if self.is_kept else offer.sessionless
         self._has_modern_client = False
@@ -91,7 +91,7 @@ class ServerSession(PeerSession):
 
     # --- requests -----------------------------------------------------------------------------------------------
 
-    def _request(self, envelope: Envelope, id: RequestId, method: str, params: common.RequestParams | None) -> Event:
+    def _request(self, envelope: Envelope, id: RequestId, method: str, params: RequestParams | None) -> Event:
         spec = _REQUESTS.get(method)
         try:
             if spec is None:
@@ -131,7 +131,7 @@ class ServerSession(PeerSession):
         self.incoming[request.id] = request
         return request
 
-    def _legacy(self, id: RequestId, spec: MethodSpec, params: common.RequestParams, raw: Raw) -> Event:
+    def _legacy(self, id: RequestId, spec: MethodSpec, params: RequestParams, raw: Raw) -> Event:
         name = spec.name
         if name == "initialize":
             return self._initialize(id, params)
@@ -147,10 +147,10 @@ class ServerSession(PeerSession):
         self.incoming[id] = request
         return request
 
-    def _answer(self, request: Request, result: common.Wire | Raw) -> Answered:
+    def _answer(self, request: Request, result: Wire | Raw) -> Answered:
         return Answered(result_frame(request.id, self._encode_result(request, result)), request.id)
 
-    def _initialize(self, id: RequestId, params: common.RequestParams) -> Event:
+    def _initialize(self, id: RequestId, params: RequestParams) -> Event:
         following = TRANSITIONS.get((self.phase, "initialize"))
         if following is None and self.is_kept:
             raise errors.InvalidRequest("Already initialized")
@@ -168,11 +168,11 @@ class ServerSession(PeerSession):
         )
         return Answered(result_frame(id, encode_value(agreed.lower(result))), id)
 
-    def _look_again(self, declared: common.ClientCapabilities | None) -> None:
+    def _look_again(self, declared: ClientCapabilities | None) -> None:
         if self.offered_to is not None:
             self.offer(self.offered_to(declared))
 
-    def _revision_before_handshake(self, method: str, meta: common.RequestMeta | None = None) -> Revision:
+    def _revision_before_handshake(self, method: str, meta: RequestMeta | None = None) -> Revision:
         """Return the revision for a request that names none and comes before the handshake."""
         self._check_discover(method)
         newest_legacy = self._offer.newest_legacy
@@ -206,7 +206,7 @@ class ServerSession(PeerSession):
     def _has_null_ids(self) -> bool:
         return super()._has_null_ids() and not (self.revision is None and self._has_modern_client)
 
-    def _encode_result(self, request: Request, result: common.Wire | Raw) -> bytes:
+    def _encode_result(self, request: Request, result: Wire | Raw) -> bytes:
         if request.revision.modern:
             return self._offer.results.encode(request, result)
         return super()._encode_result(request, result)
@@ -254,9 +254,7 @@ class ServerSession(PeerSession):
         """Return the params of an ask in the request's revision, if that has the ask and its client the capability."""
         return self._check_ask(spec, params, request.revision, request.capabilities)
 
-    def _check_ask(
-        self, spec: MethodSpec, params: P, agreed: Revision, declared: common.ClientCapabilities | None
-    ) -> P:
+    def _check_ask(self, spec: MethodSpec, params: P, agreed: Revision, declared: ClientCapabilities | None) -> P:
         """Check an ask, see ``check_ask``; return the params as the revision carries them."""
         if not spec.exists_in(agreed.name):
             raise errors.NotInRevision(f"revision {agreed.name} has no {spec.name}")
@@ -270,7 +268,7 @@ class ServerSession(PeerSession):
     def ask(
         self,
         spec: MethodSpec,
-        params: common.Wire | Raw,
+        params: Wire | Raw,
         request: Request | None,
         *,
         wants_progress: bool = False,
@@ -295,7 +293,7 @@ class ServerSession(PeerSession):
             raise errors.LocalProtocolError(f"{spec.name} must belong to a request of the client's")
         if request is not None and self.incoming.get(request.id) is not request:
             raise errors.LocalProtocolError(f"{spec.name} belongs to a request that has ended: await it in the handler")
-        if not is_checked and isinstance(params, common.Wire):
+        if not is_checked and isinstance(params, Wire):
             declared = self.client_capabilities if request is None else request.capabilities
             params = self._check_ask(spec, params, agreed, declared)
         encoded = encode_value(params)
@@ -303,13 +301,13 @@ class ServerSession(PeerSession):
         members: dict[str, object] = dict(self.carries(id)) if self.carries is not None else {}
         members.update(meta or {})
         if wants_progress:
-            members[common.PROGRESS_TOKEN] = id
+            members[PROGRESS_TOKEN] = id
         if members:
             encoded = prepend_members(b'"_meta":%b' % encode_value(members), encoded)
         return self._open(spec, encoded, request, id=id, wants_progress=wants_progress)
 
     @property
-    def client_capabilities(self) -> common.ClientCapabilities | None:
+    def client_capabilities(self) -> ClientCapabilities | None:
         """What a legacy client declared in the handshake."""
         return self.client.capabilities if self.client is not None else None
 

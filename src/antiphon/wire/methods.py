@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from antiphon.wire import lifecycle, resources, skills, subscriptions
+from antiphon.wire import lifecycle, resources, skills
 from antiphon.wire.common import EmptyResult, NotificationParams, PaginatedParams, RequestParams, Result, Wire
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult
 from antiphon.wire.elicitation import ElicitationCompleteNotificationParams, ElicitRequestParams, ElicitResult
@@ -21,6 +21,11 @@ from antiphon.wire.logging import LoggingMessageNotificationParams, SetLevelRequ
 from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult, ListPromptsResult
 from antiphon.wire.roots import ListRootsResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.subscriptions import (
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+)
 from antiphon.wire.task import TASKS, ExperimentalTask, GetTaskResult, TaskParams, UpdateTaskParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
 
@@ -146,16 +151,9 @@ _RESOURCES = (
     _watch_request("resources/unsubscribe", resources.UnsubscribeRequestParams),
     _define_notice("notifications/resources/list_changed"),
     _define_notice("notifications/resources/updated", resources.ResourceUpdatedNotificationParams),
-    _define_request(
-        "subscriptions/listen",
-        subscriptions.SubscriptionsListenRequestParams,
-        subscriptions.SubscriptionsListenResult,
-        since=_MODERN,
-    ),
+    _define_request("subscriptions/listen", SubscriptionsListenRequestParams, SubscriptionsListenResult, since=_MODERN),
     _define_notice(
-        "notifications/subscriptions/acknowledged",
-        subscriptions.SubscriptionsAcknowledgedNotificationParams,
-        since=_MODERN,
+        "notifications/subscriptions/acknowledged", SubscriptionsAcknowledgedNotificationParams, since=_MODERN
     ),
 )
 

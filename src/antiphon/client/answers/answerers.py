@@ -20,7 +20,7 @@ from msgspec import Raw, ValidationError, convert, structs
 from antiphon.client.rounds.loop import PendingRound
 from antiphon.errors import ConfigError, InternalError, InvalidParams, LocalProtocolError, MethodNotFound, Rejected
 from antiphon.machine.asyncio_tasks import is_withdrawn
-from antiphon.wire import common
+from antiphon.wire.common import ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability, Wire
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue, drop_refused
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.lossless import Received, relay_object
@@ -47,7 +47,7 @@ OnRound = Callable[[PendingRound[Any]], object]
 """Called with each round before any of its asks is answered; may be async. An exception from it ends the call."""
 
 
-Around = Callable[[common.Wire, Origin, Callable[[common.Wire], Awaitable[common.Wire]]], Awaitable[common.Wire]]
+Around = Callable[[Wire, Origin, Callable[[Wire], Awaitable[Wire]]], Awaitable[Wire]]
 """Middleware around an answer: takes the ask, its origin, and what answers an ask."""
 
 _ASIDE = 1_000
@@ -68,7 +68,7 @@ class Forwards(Protocol):
         ...
 
 
-async def _forward_ask(forwards: Forwards, ask: Received, origin: Origin, key: str | None) -> common.Wire | Received:
+async def _forward_ask(forwards: Forwards, ask: Received, origin: Origin, key: str | None) -> Wire | Received:
     try:
         return await forwards.forward(ask, origin, key)
     except Rejected:
@@ -80,8 +80,8 @@ async def _forward_ask(forwards: Forwards, ask: Received, origin: Origin, key: s
 class PutAside(NamedTuple):
     """An answer to an ask of a round that goes on by hand."""
 
-    answer: common.Wire
-    params: common.Wire
+    answer: Wire
+    params: Wire
     origin: Origin
 
 
@@ -89,7 +89,7 @@ class Extension(Protocol):
     """What a client speaks beyond the protocol. Its requests are made by ``Client.forward``."""
 
     @property
-    def capabilities(self) -> common.ClientCapabilities:
+    def capabilities(self) -> ClientCapabilities:
         """What is declared beside the client's own: ``extensions`` and ``experimental``."""
         ...
 
@@ -159,17 +159,17 @@ class Answers:
         offered = self.capabilities().sampling
         self._offers_context = offered is not None and offered.context is not None
 
-    def capabilities(self) -> common.ClientCapabilities:
+    def capabilities(self) -> ClientCapabilities:
         """Return the client's capabilities: those an answerer declares itself, or else the plain ones."""
-        more = common.ClientCapabilities() if self.extension is None else self.extension.capabilities
-        roots = common.RootsCapability(list_changed=True) if self._roots is not None else None
+        more = ClientCapabilities() if self.extension is None else self.extension.capabilities
+        roots = RootsCapability(list_changed=True) if self._roots is not None else None
         if isinstance(self._roots, Forwards):
-            roots = _read_capability(self._roots, "roots", common.RootsCapability())
-        return common.ClientCapabilities(
+            roots = _read_capability(self._roots, "roots", RootsCapability())
+        return ClientCapabilities(
             experimental=more.experimental,
             extensions=more.extensions,
-            sampling=_read_capability(self._sampling, "sampling", common.SamplingCapability()),
-            elicitation=_read_capability(self._elicitation, "elicitation", common.ElicitationCapability(form={})),
+            sampling=_read_capability(self._sampling, "sampling", SamplingCapability()),
+            elicitation=_read_capability(self._elicitation, "elicitation", ElicitationCapability(form={})),
             roots=roots,
         )
 
@@ -178,19 +178,19 @@ class Answers:
         give = find_method(self._sampling, "equip") or find_method(self._elicitation, "equip")
         return None if give is None else await give(origin)
 
-    def admit(self, params: common.Wire) -> common.Wire:
+    def admit(self, params: Wire) -> Wire:
         """Check an ask, and return it as an answerer may see it. See the function ``admit``."""
         return admit_ask(params, offers_context=self._offers_context)
 
     async def answer(
         self,
-        params: common.Wire,
+        params: Wire,
         origin: Origin,
         *,
         raw: Raw | None = None,
-        before: common.Wire | None = None,
+        before: Wire | None = None,
         key: str | None = None,
-    ) -> common.Wire | Received:
+    ) -> Wire | Received:
         """Answer one ask, as ``admit`` returned it.
 
         ``raw``: the ask as JSON; only for an answerer that forwards, like ``before``, the ask decoded from
@@ -223,12 +223,12 @@ class Answers:
         raise Rejected("User rejected sampling request", data={"reason": "expired"})
 
     async def _forward(
-        self, forwards: Forwards, params: common.Wire, origin: Origin, sent: Received, key: str | None
-    ) -> common.Wire | Received:
+        self, forwards: Forwards, params: Wire, origin: Origin, sent: Received, key: str | None
+    ) -> Wire | Received:
         """Forward an ask through the middleware, and return the answer with all its members."""
-        answers: list[common.Wire | Received] = []
+        answers: list[Wire | Received] = []
 
-        async def forward_ask(passed: common.Wire) -> common.Wire:
+        async def forward_ask(passed: Wire) -> Wire:
             ask = relay_object(sent.carrying(passed), passed)
             answers[:] = [await _forward_ask(forwards, ask, origin, key)]
             return answers[0].read if isinstance(answers[0], Received) else answers[0]
@@ -240,7 +240,7 @@ class Answers:
         received = answers[0] if answers else None
         return received.changed(answer) if isinstance(received, Received) else answer
 
-    def report(self, params: common.Wire, origin: Origin, why: str | None = None) -> None:
+    def report(self, params: Wire, origin: Origin, why: str | None = None) -> None:
         """Tell the answerer what became of its answer; see ``Host.handed_over``. Does not wait for it."""
         answerer = self._sampling if isinstance(params, CreateMessageRequestParams) else self._elicitation
         self.report_to(find_method(answerer, "handed_over"), origin, why)
@@ -259,11 +259,9 @@ class Answers:
         if len(self._aside) > _ASIDE:
             self._aside.popitem(last=False)
 
-    def take_up_asks(
-        self, pending: PendingRound[Any], answers: Mapping[str, object]
-    ) -> list[tuple[common.Wire, Origin]]:
+    def take_up_asks(self, pending: PendingRound[Any], answers: Mapping[str, object]) -> list[tuple[Wire, Origin]]:
         """Return the asks of a round whose answers are sent now; report the others as cancelled."""
-        sent: list[tuple[common.Wire, Origin]] = []
+        sent: list[tuple[Wire, Origin]] = []
         for key, each in self._aside.pop((pending.call, pending.number), {}).items():
             if answers.get(key) == each.answer:
                 sent.append((each.params, each.origin))
@@ -281,18 +279,14 @@ class Answers:
         if self._reports:
             await asyncio.wait(self._reports, timeout=_REPORTING)
 
-    async def _answer(self, params: common.Wire, origin: Origin) -> common.Wire:
+    async def _answer(self, params: Wire, origin: Origin) -> Wire:
         if self.around is None:
             return await self._answer_of(params, origin)
         return await self._pass_ask(self.around, params, origin, lambda passed: self._answer_of(passed, origin))
 
     async def _pass_ask(
-        self,
-        around: Around,
-        params: common.Wire,
-        origin: Origin,
-        answer: Callable[[common.Wire], Awaitable[common.Wire]],
-    ) -> common.Wire:
+        self, around: Around, params: Wire, origin: Origin, answer: Callable[[Wire], Awaitable[Wire]]
+    ) -> Wire:
         """Pass an ask through the middleware. An elicitation that the middleware refuses is declined."""
         try:
             return await around(params, origin, answer)
@@ -301,7 +295,7 @@ class Answers:
                 return ElicitResult(action="decline")
             raise
 
-    async def _answer_of(self, params: common.Wire, origin: Origin) -> common.Wire:
+    async def _answer_of(self, params: Wire, origin: Origin) -> Wire:
         if isinstance(params, CreateMessageRequestParams) and self._sampling is not None:
             return _make_message(await _check_awaitable("sampling", self._sampling(params, origin)))
         if isinstance(params, ElicitRequestParams) and self._elicitation is not None:
@@ -359,17 +353,17 @@ def _read_capability(answerer: object, kind: str, plain: Any) -> Any:
     if answerer is None:
         return None
     declared = find_method(answerer, "capabilities")
-    return getattr(declared, kind) if isinstance(declared, common.ClientCapabilities) else plain
+    return getattr(declared, kind) if isinstance(declared, ClientCapabilities) else plain
 
 
-def find_ask_method(params: common.Wire) -> str:
+def find_ask_method(params: Wire) -> str:
     """Return the method of an ask with these params."""
     if isinstance(params, CreateMessageRequestParams):
         return "sampling/createMessage"
     return "elicitation/create" if isinstance(params, ElicitRequestParams) else "roots/list"
 
 
-def shape_answer(method: str, given: object) -> common.Wire:
+def shape_answer(method: str, given: object) -> Wire:
     """Convert an answer in a short form (a string, a mapping, ``None``, a list of roots) to the result that is sent.
 
     Raises ``LocalProtocolError`` if it is no answer to this method.
@@ -385,7 +379,7 @@ def shape_answer(method: str, given: object) -> common.Wire:
     raise LocalProtocolError(f"{method} is answered with a list of roots, not with {type(given).__name__}")
 
 
-def shape_answers(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, common.Wire]:
+def shape_answers(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, Wire]:
     """Convert answers to a round in short forms to results, by their keys.
 
     Raises ``LocalProtocolError`` for a key without an ask, and for an answer that does not fit its ask.
@@ -437,7 +431,7 @@ MAX_FORM = 256 * 1024
 """Most bytes of an elicitation: its message, its form or its address."""
 
 
-def admit_ask(params: common.Wire, *, offers_context: bool = False) -> common.Wire:
+def admit_ask(params: Wire, *, offers_context: bool = False) -> Wire:
     """Check an ask, and return it as an answerer may see it.
 
     A ``maxTokens`` above ``MAX_TOKENS`` is lowered to that, which the specification leaves to the client; an

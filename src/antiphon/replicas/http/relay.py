@@ -23,8 +23,7 @@ from antiphon.errors import ClusterUnavailable, InternalError, PeerError
 from antiphon.machine.asyncio_tasks import at_once_or_within, end_tasks, start_in
 from antiphon.protocol.call_record import make_stopped_error
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http import rules
-from antiphon.protocol.http.rules import Gate
+from antiphon.protocol.http.rules import NOT_ACCEPTED, Gate, has_null_ids, id_of
 from antiphon.protocol.http.sse import encode_event
 from antiphon.replicas.engines.base import LEASE
 from antiphon.replicas.http.records import ReplicaCommons
@@ -163,7 +162,7 @@ class _Passed:
     def is_refused(self) -> bool:
         """Whether the other replica has said that it did not begin: it leaves, or has too much to do."""
         first = self.parts[0] if self.parts else None
-        return first is not None and first.status == _UNAVAILABLE and (rules.NOT_ACCEPTED, b"1") in first.headers
+        return first is not None and first.status == _UNAVAILABLE and (NOT_ACCEPTED, b"1") in first.headers
 
     def tell(self, parts: int, now: float) -> None:
         """Note how many parts the home says it has sent; -1: it does not serve this."""
@@ -460,7 +459,7 @@ class Relays:
 
 async def unavailable_unless_begun(http: Http) -> None:
     """Respond that other replicas cannot be reached now. The request may have been carried out nevertheless."""
-    body = error_frame(None, _UNREACHABLE, null_id=rules.has_null_ids(http.headers))
+    body = error_frame(None, _UNREACHABLE, null_id=has_null_ids(http.headers))
     await send_json(http, 503, body, ((b"retry-after", b"5"),))
 
 
@@ -475,7 +474,7 @@ async def give_up(http: Http, cut: Cut, body: bytes | None) -> None:
     id = None
     if body is not None:
         with contextlib.suppress(PeerError):
-            id = rules.id_of(decode_envelope(body))
+            id = id_of(decode_envelope(body))
     frame = b"" if id is None else error_frame(id, to_wire(make_stopped_error()), null_id=False)
     kind = cut.kind
     if not kind:

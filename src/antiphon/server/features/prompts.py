@@ -23,8 +23,15 @@ from antiphon.server.functions.arguments import Arguments, text_choices
 from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.results import CONTENT
 from antiphon.server.functions.signature import Signature, read_docstring, read_signature
-from antiphon.wire import completion
 from antiphon.wire import prompts as wire
+from antiphon.wire.completion import (
+    MAX_VALUES,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    PromptReference,
+    ResourceTemplateReference,
+)
 from antiphon.wire.content import TextContent
 from antiphon.wire.prompts import GetPromptResult, PromptArgument, PromptMessage
 
@@ -205,22 +212,16 @@ class Completions:
         """Remove a completer. Raises ``KeyError`` if there is none."""
         del self._completers[of, argument]
 
-    def find(
-        self, ref: completion.PromptReference | completion.ResourceTemplateReference
-    ) -> ServedPrompt | ServedTemplate | None:
+    def find(self, ref: PromptReference | ResourceTemplateReference) -> ServedPrompt | ServedTemplate | None:
         """Return the prompt or the template, or ``None``."""
-        return (
-            self._prompts.get(ref.name) if isinstance(ref, completion.PromptReference) else self._templates.get(ref.uri)
-        )
+        return self._prompts.get(ref.name) if isinstance(ref, PromptReference) else self._templates.get(ref.uri)
 
-    async def complete(
-        self, params: completion.CompleteRequestParams, context: Any = None
-    ) -> completion.CompleteResult:
+    async def complete(self, params: CompleteRequestParams, context: Any = None) -> CompleteResult:
         """Serve ``completion/complete``: at most ``MAX_VALUES`` values, and the number of all."""
         ref, owner = params.ref, self.find(params.ref)
         if owner is None:
             raise self.refuse_unknown(ref)
-        of = ref.name if isinstance(ref, completion.PromptReference) else ref.uri
+        of = ref.name if isinstance(ref, PromptReference) else ref.uri
         name, value = params.argument.name, params.argument.value
         if name not in owner.arguments:
             raise InvalidParams(f'Unknown argument: {name} of "{of}", which has {", ".join(owner.arguments) or "none"}')
@@ -230,16 +231,16 @@ class Completions:
             return _make_result([one for one in owner.choices.get(name, ()) if one.casefold().startswith(typed)])
         settled = (params.context.arguments if params.context else None) or {}
         found = await completer.run(value, settled, context)
-        if isinstance(found, completion.CompleteResult):
+        if isinstance(found, CompleteResult):
             return found
-        if isinstance(found, completion.Completion):
-            return completion.CompleteResult(completion=found)
+        if isinstance(found, Completion):
+            return CompleteResult(completion=found)
         return _make_result(_check_texts(found, completer))
 
     @staticmethod
-    def refuse_unknown(ref: completion.PromptReference | completion.ResourceTemplateReference) -> InvalidParams:
+    def refuse_unknown(ref: PromptReference | ResourceTemplateReference) -> InvalidParams:
         """Return the error for a prompt or template that does not exist, as far as the caller may know."""
-        if isinstance(ref, completion.PromptReference):
+        if isinstance(ref, PromptReference):
             return InvalidParams(f"Unknown prompt: {ref.name}")
         return InvalidParams(f"Unknown resource template: {ref.uri}")
 
@@ -252,9 +253,7 @@ def _check_texts(found: Any, completer: _Completer) -> list[str]:
     return [str(item.value if isinstance(item, Enum) else item) for item in cast("Iterable[Any]", found)]
 
 
-def _make_result(values: list[str]) -> completion.CompleteResult:
+def _make_result(values: list[str]) -> CompleteResult:
     # server/utilities/completion: "maximum 100 items", "total number of matches", "whether additional results exist".
-    more = len(values) > completion.MAX_VALUES
-    return completion.CompleteResult(
-        completion=completion.Completion(values=values[: completion.MAX_VALUES], total=len(values), has_more=more)
-    )
+    more = len(values) > MAX_VALUES
+    return CompleteResult(completion=Completion(values=values[:MAX_VALUES], total=len(values), has_more=more))

@@ -15,8 +15,7 @@ from urllib.parse import parse_qs, quote
 from antiphon.channel import MAX_FRAME, Channel, Vouched
 from antiphon.errors import InvalidRequest, ParseError
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http import rules
-from antiphon.protocol.http.rules import Gate, HttpRefusal
+from antiphon.protocol.http.rules import Gate, HttpRefusal, check_body_type, check_unambiguous, is_request
 from antiphon.protocol.http.sse import encode_event
 from antiphon.transports.http.server import asgi, entrance
 from antiphon.transports.http.server.entrance import CheckToken, Guard, TokenCheck
@@ -84,7 +83,7 @@ class SseApp:
 
     async def serve(self, http: asgi.Http) -> None:
         """Serve a request."""
-        refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
+        refusal = self._guard.check(http.headers) or check_unambiguous(http.pairs, http.headers)
         if refusal is not None:
             await asgi.send_refusal(http, refusal)
             return
@@ -127,7 +126,7 @@ class SseApp:
 
     async def _post(self, http: asgi.Http) -> None:
         # A web page cannot send this type without a CORS preflight.
-        if (refusal := rules.check_body_type(http.headers)) is not None:
+        if (refusal := check_body_type(http.headers)) is not None:
             await asgi.send_refusal(http, refusal)
             return
         named = parse_qs(http.query.decode("latin-1")).get(_PARAMETER, [""])
@@ -209,7 +208,7 @@ class _Session(QueuedChannel):
         cancelled = find_cancelled_id(envelope)
         if cancelled is not None and cancelled not in self._came:
             self._cancelled.note(cancelled)
-        if not rules.is_request(envelope) or not isinstance(envelope.id, int | str):
+        if not is_request(envelope) or not isinstance(envelope.id, int | str):
             return True
         if self._cancelled.meet(envelope.id):
             return False

@@ -15,7 +15,8 @@ from antiphon.errors import InvalidRequest
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Denied, Gate, HttpRefusal, check_unambiguous
-from antiphon.transports.http.server import asgi, entrance
+from antiphon.transports.http.server import entrance
+from antiphon.transports.http.server.asgi import Http, Receive, RequestHeaders, Scope, Send, send_response
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
 from antiphon.transports.websocket import EXPIRED, SUBPROTOCOL
@@ -56,27 +57,27 @@ class WebSocketApp:
         self._channels: set[_Socket] = set()
         self._closed = False
 
-    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
         if scope["type"] == "websocket":
             await self._meet(scope, receive, send)
         elif scope["type"] == "http":
-            await self.serve(asgi.Http(scope, receive, send))
+            await self.serve(Http(scope, receive, send))
 
-    async def serve(self, http: asgi.Http) -> None:
+    async def serve(self, http: Http) -> None:
         """Serve a request that opens no socket: a public document, or that this is a place for sockets."""
         document = None if self._gate is None else entrance.document_at(self._gate, http)
         if document is not None and not self._guard.check(http.headers):
             await entrance.send_document(http, document)
         else:
-            await asgi.send_response(http, 426, ((b"upgrade", b"websocket"), (b"connection", b"upgrade")))
+            await send_response(http, 426, ((b"upgrade", b"websocket"), (b"connection", b"upgrade")))
 
     async def close(self, *, drain: float = 0.0) -> None:
         """Accept no more sockets, and close those that are open at once: none would close by itself."""
         self._closed = True
         await asyncio.gather(*(channel.close() for channel in self._channels))
 
-    async def _meet(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+    async def _meet(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         headers: dict[bytes, bytes] = dict(scope["headers"])
         offered: Sequence[str] = scope.get("subprotocols") or ()
@@ -85,10 +86,10 @@ class WebSocketApp:
             await _send_denial(scope, send, caller)
             return
         await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if SUBPROTOCOL in offered else None})
-        await self._run(_Socket(send, self._max_frame), receive, caller, asgi.RequestHeaders(headers))
+        await self._run(_Socket(send, self._max_frame), receive, caller, RequestHeaders(headers))
 
     async def _caller(
-        self, scope: asgi.Scope, headers: dict[bytes, bytes], offered: Sequence[str]
+        self, scope: Scope, headers: dict[bytes, bytes], offered: Sequence[str]
     ) -> Caller | Denied | None:
         """Return who opens a socket, or why the socket must be refused."""
         if self._closed or len(self._channels) >= self._max_open:
@@ -102,13 +103,11 @@ class WebSocketApp:
         found = await self._gate.admit("GET", self._path, headers)
         return found if isinstance(found, Denied) else found.caller
 
-    def _is_here(self, scope: asgi.Scope) -> bool:
+    def _is_here(self, scope: Scope) -> bool:
         # Mounted: ASGI leaves the prefix in the path.
         return scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/") == self._path
 
-    async def _run(
-        self, channel: _Socket, receive: asgi.Receive, caller: Caller | None, headers: Mapping[str, str]
-    ) -> None:
+    async def _run(self, channel: _Socket, receive: Receive, caller: Caller | None, headers: Mapping[str, str]) -> None:
         self._channels.add(channel)
         reading = asyncio.get_running_loop().create_task(channel.read(receive))
         # A socket carries no token after its opening, so it ends with the one it was opened with.
@@ -125,7 +124,7 @@ class WebSocketApp:
             await end_tasks(reading)
 
 
-async def _send_denial(scope: asgi.Scope, send: asgi.Send, denied: Denied) -> None:
+async def _send_denial(scope: Scope, send: Send, denied: Denied) -> None:
     """Refuse a socket before it is accepted: with the response of the gate where the server can send one, or 403."""
     if denied.headers and "websocket.http.response" in (scope.get("extensions") or {}):
         headers = [*denied.headers, (b"content-length", b"0")]
@@ -141,7 +140,7 @@ _NOBODY = Denied(HttpRefusal(403, InvalidRequest("Forbidden")))
 class _Socket(ClosedOnce, QueuedChannel):
     is_framed = True
 
-    def __init__(self, send: asgi.Send, max_frame: int) -> None:
+    def __init__(self, send: Send, max_frame: int) -> None:
         self._work = asyncio.Event()
         super().__init__(self._work.set)
         self._send = send
@@ -150,7 +149,7 @@ class _Socket(ClosedOnce, QueuedChannel):
         self._code = _GOING_AWAY
         self._writing = asyncio.get_running_loop().create_task(self._write())
 
-    async def read(self, receive: asgi.Receive) -> None:
+    async def read(self, receive: Receive) -> None:
         """Receive frames until the client is gone."""
         while True:
             message = await receive()

@@ -22,7 +22,6 @@ from antiphon.cli.store import StoreOptions, open_chosen_store, ring_for_questio
 from antiphon.errors import ConfigError
 from antiphon.host.budget import format_dollars
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review import summary
 from antiphon.host.review.given_grants import Given, Grants, approve_covered, find_covered
 from antiphon.host.review.history import server_names, sought_by
 from antiphon.host.review.keymap import describe_key, keys_on, label_key
@@ -30,6 +29,7 @@ from antiphon.host.review.question import Question
 from antiphon.host.review.queue import UNDO, AlreadyDecided, Mismatch, NotShown, Queue
 from antiphon.host.review.review import Approve
 from antiphon.host.review.shown import show_item
+from antiphon.host.review.summary import Texts, cut_name, load_texts, outcome_text, terminal_language
 from antiphon.host.store.ask_rows import AskRow
 from antiphon.host.store.base import BlockRow, Store
 from antiphon.host.terminal.console import Console, Layout
@@ -73,7 +73,7 @@ async def decide_in_terminal(
         raise ConfigError("there is no terminal to ask you at; antiphon review list writes into a pipe")
     settings = where.settings
     bell = settings.notify.bell and not no_bell
-    words = summary.load_texts(summary.terminal_language(language), PAGE_WORDS)
+    words = load_texts(terminal_language(language), PAGE_WORDS)
     async with open_chosen_store(where, make=True) as store, ring_for_questions(store, wanted=bell):
         with closing(open_terminal(terminal)) as tty:
             console = Console(tty, color=None, pause=PAUSE, words=words)
@@ -86,7 +86,7 @@ async def decide_in_terminal(
 class ReviewQueue:
     """The conversation with a person who decides what waits in a store."""
 
-    def __init__(self, store: Store, console: Console, words: summary.Texts, *, by: str) -> None:
+    def __init__(self, store: Store, console: Console, words: Texts, *, by: str) -> None:
         self._store = store
         self._console = console
         self._words = words
@@ -217,7 +217,7 @@ class ReviewQueue:
                 del self._followed[id]
             elif question.outcome is not None:
                 del self._followed[id]
-                await self._console.say(f"{id[:8]}: {summary.outcome_text(question.outcome, self._words)}")
+                await self._console.say(f"{id[:8]}: {outcome_text(question.outcome, self._words)}")
 
     async def _undo(self) -> None:
         undone, self._undoable = self._undoable, None
@@ -286,10 +286,10 @@ async def _run_until(acting: Coroutine[Any, Any, T], ending: Coroutine[Any, Any,
         await end_tasks(act, end)
 
 
-def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: summary.Texts) -> Iterator[str]:
+def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: Texts) -> Iterator[str]:
     """Draw one ask: time, server and tool; what was decided, the end and the cost; the first words."""
     server = row.server or names.get(row.identity, "") or row.identity[:_DIGITS]
-    yield from layout.remark(" · ".join(filter(None, (format_time(row.at), server, summary.cut_name(row.tool)))))
+    yield from layout.remark(" · ".join(filter(None, (format_time(row.at), server, cut_name(row.tool)))))
     facts = (
         _describe_decision(row, words),
         _describe_ending(row, words),
@@ -300,9 +300,7 @@ def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: summa
     yield from layout.quoted(row.words or words("history.not_kept"), 2)
 
 
-def draw_grant(
-    given: Given, name: str, names: Mapping[str, str], layout: Layout, words: summary.Texts
-) -> Iterator[str]:
+def draw_grant(given: Given, name: str, names: Mapping[str, str], layout: Layout, words: Texts) -> Iterator[str]:
     """Draw a grant: what it allows, on which condition, the server that has it, since when, and its use."""
     grant = given.grant
     yield from layout.labelled(name, _describe_grant(given, words), "1")
@@ -314,14 +312,14 @@ def draw_grant(
     yield from layout.labelled("", f"{like} {words('grants.given')} {format_time(given.given)} · {used}", "2")
 
 
-def draw_block(row: BlockRow, name: str, layout: Layout, words: summary.Texts) -> Iterator[str]:
+def draw_block(row: BlockRow, name: str, layout: Layout, words: Texts) -> Iterator[str]:
     """Draw a server that is blocked: since when, and by whom."""
     by = f" {words('history.by_whom', by=row.by)}" if row.by else ""
     yield from layout.labelled(name, f"{words('blocked.since')}: {row.target}", "33")
     yield from layout.labelled("", f"{row.identity[:_DIGITS]} · {format_time(row.since)}{by}", "2")
 
 
-def _describe_grant(given: Given, words: summary.Texts) -> str:
+def _describe_grant(given: Given, words: Texts) -> str:
     grant, terms = given.grant, given.grant.terms
     left = None if terms.uses is None else terms.uses - given.used
     kind = "every" if left is None else "next_one" if left == 1 else "next"
@@ -329,7 +327,7 @@ def _describe_grant(given: Given, words: summary.Texts) -> str:
         said = words(f"grants.{kind}", n=left)
     else:
         said = f"{words(f'grants.{kind}_calls' if kind == 'next' else f'grants.{kind}_call', n=left)} "
-        said += inert_line(summary.cut_name(grant.tool))
+        said += inert_line(cut_name(grant.tool))
     parts = [said]
     if terms.money is not None:
         parts.append(words("grants.up_to", money=format_dollars(terms.money, rounding="none")))
@@ -338,13 +336,13 @@ def _describe_grant(given: Given, words: summary.Texts) -> str:
     return words("grants.comma").join([*parts, words(f"grants.scope.{grant.scope}")])
 
 
-def _describe_decision(row: AskRow, words: summary.Texts) -> str:
+def _describe_decision(row: AskRow, words: Texts) -> str:
     by = f" {words('history.by_whom', by=row.by)}" if row.by else ""
     reason = f" “{row.reason}”" if row.reason else ""
     return f"{_translate_word('decision', row.decision, words)}{by}{reason}".strip()
 
 
-def _describe_ending(row: AskRow, words: summary.Texts) -> str:
+def _describe_ending(row: AskRow, words: Texts) -> str:
     said = _translate_word("ending", row.ending, words)
     cause, _, detail = row.outcome.partition(":")
     if row.ending == "refused" and cause != "user":
@@ -357,7 +355,7 @@ def _describe_ending(row: AskRow, words: summary.Texts) -> str:
     return f"{said} {row.outcome}" if row.outcome and row.ending not in ("refused", "answered") else said
 
 
-def _translate_word(kind: str, name: str, words: summary.Texts) -> str:
+def _translate_word(kind: str, name: str, words: Texts) -> str:
     """Return a word of a record in the person's language; an unknown word unchanged."""
     key = f"{kind}.{name}"
     return words(key) if name and words.has(key) else name

@@ -20,8 +20,7 @@ from msgspec import Raw, Struct, field
 from antiphon.channel import Frame, Oversized, Peer
 from antiphon.errors import ClusterUnavailable, ConnectionClosed, InvalidRequest
 from antiphon.protocol import call_record
-from antiphon.protocol.http import rules
-from antiphon.protocol.http.rules import HttpRefusal, is_priming, takes_batches
+from antiphon.protocol.http.rules import CHANGES_SESSION, GOES_ON, HttpRefusal, is_priming, takes_batches
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_refusal, send_response, send_unavailable
 from antiphon.transports.http.server.entrance import EndpointSettings, schedule_expiry
 from antiphon.transports.http.server.event_store import EventCursor, EventStore
@@ -201,7 +200,7 @@ class LegacySession:
         try:
             record = None if self.changed is None else self._record_work(http, exchange, envelope)
             await self.peer.handle(envelope, waits=exchange.waits, caller=http.caller, record=record)
-            if self.changed is not None and envelope.method in rules.CHANGES_SESSION:
+            if self.changed is not None and envelope.method in CHANGES_SESSION:
                 await self.changed(self)
             if (wait := exchange.answer()) is not None:
                 await wait
@@ -214,7 +213,7 @@ class LegacySession:
 
     def _record_work(self, http: Http, exchange: LegacyExchange, envelope: Envelope) -> call_record.CallRecord | None:
         """Name a call, so that another process can go on with it."""
-        if envelope.method not in rules.GOES_ON:
+        if envelope.method not in GOES_ON:
             return None
         exchange.call, name = envelope, http.call
         if not name:
@@ -260,7 +259,7 @@ class LegacySession:
             exchange.withdrawn()
         elif id is not None:
             self._cancelled.note(id)
-        if self.changed is not None and envelope.method in rules.CHANGES_SESSION:
+        if self.changed is not None and envelope.method in CHANGES_SESSION:
             return self._note_change(self.changed, wait)
         return wait
 

@@ -14,8 +14,7 @@ from urllib.parse import parse_qsl
 from msgspec import Struct
 
 from antiphon.errors import ConfigError, InvalidRequest
-from antiphon.protocol.http import rules
-from antiphon.protocol.http.rules import HttpRefusal
+from antiphon.protocol.http.rules import HttpRefusal, check_unambiguous
 from antiphon.transports.http.server import asgi, entrance
 from antiphon.transports.http.server.entrance import Guard
 from antiphon.wire.envelope import encode_value
@@ -99,7 +98,7 @@ class Routes(Struct, eq=False):
         if found is None:
             return False
         prefix, route = found
-        refusal = guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
+        refusal = guard.check(http.headers) or check_unambiguous(http.pairs, http.headers)
         allowed = ", ".join(sorted(route.methods)).encode("ascii", "replace")
         if refusal is not None:
             await asgi.send_refusal(http, refusal)
