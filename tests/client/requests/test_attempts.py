@@ -331,6 +331,47 @@ async def test_a_gap_within_a_round_is_waited_out(tmp_path: Path) -> None:
                 each.communicate()
 
 
+TASKING = '''
+from pathlib import Path
+from antiphon import Context, Server
+from antiphon.server import SqlTaskStore, TaskOptions
+
+tasks = TaskOptions(store=SqlTaskStore(Path(__file__).with_name("tasks.db")), poll_every=0.05, lease=1)
+server = Server("gap", version="1", keys=[b"k" * 32], tasks=tasks)
+
+
+@server.tool(task="required")
+async def ask(ctx: Context) -> str:
+    """Ask."""
+    return (await ctx.sample("?")).text
+'''
+
+
+async def test_a_gap_while_a_task_is_followed_is_waited_out(tmp_path: Path) -> None:
+    """The task has begun: an error would lose what a person has said, and make the caller begin another one."""
+    async with served(TASKING, tmp_path) as (process, place):
+        again: list[Any] = []
+
+        async def answer(_params: Any, _origin: Any) -> str:
+            if not again:
+                process.kill()
+                await ended(process)
+                asyncio.get_running_loop().call_later(0.6, begin)
+                again.append(None)
+            return "said"
+
+        def begin() -> None:
+            again[0] = started("serve", str(tmp_path / "program.py"), "--http", place)
+
+        try:
+            async with Client(f"http://{place}/mcp", sampling=answer, revision="2026-07-28") as client:
+                assert (await client.call_tool("ask")).text == "said"
+        finally:
+            for each in filter(None, again):
+                each.kill()
+                each.communicate()
+
+
 async def test_before_the_first_round_an_absent_server_is_told_at_once(tmp_path: Path) -> None:
     """Nobody has answered anything yet, and the caller may know better what to do."""
     async with (

@@ -301,8 +301,7 @@ class RepeatingConnection(Connection[ClientSession]):
                 if not error_replies.is_passing(error):
                     raise
                 lost = error
-                # A server that is not there now may come back: what could be repeated before still
-                # can.
+                # A server that is not there now may come back: what could be repeated before still can.
                 if lost.code != error_replies.UNREACHABLE and not self._may_repeat(lost, outgoing.method.name, params):
                     raise _not_repeated(lost, outgoing.method.name, params) from None
             finally:
@@ -324,7 +323,8 @@ class RepeatingConnection(Connection[ClientSession]):
 
     def _may_repeat(self, lost: PeerError, method: str, params: object) -> bool:
         """Return whether a request may be repeated: it was certainly not received, or may be carried out twice."""
-        if error_replies.is_not_accepted(lost):
+        if error_replies.is_not_accepted(lost) or method.startswith("tasks/"):
+            # A task has begun: whoever gets an error while it is followed would call its tool a second time.
             return True
         if lost.code in (error_replies.UNREACHABLE, error_replies.TOO_MANY):
             # Before the first round the error is raised at once, and the caller decides.
@@ -334,12 +334,16 @@ class RepeatingConnection(Connection[ClientSession]):
             return False
         return may_repeat(method, params, self.tools)
 
-    def _again(self, lost: Outgoing, params: Wire) -> Outgoing:
-        """Open the same request under another id."""
+    def _again(self, lost: Outgoing, params: Any) -> Outgoing:
+        """Open the same request under another id, with what it declared."""
         raw = decode_envelope(lost.data).params
         given: object = msgspec.json.decode(raw or b"{}").get("_meta")
         meta = cast("dict[str, Any]", given) if isinstance(given, dict) else None
-        return self.session.request(lost.method, params, wants_progress=lost.wants_progress, meta=meta)
+        has = getattr(params.meta, "client_capabilities", None)
+        extensions = None if has is None else has.extensions
+        return self.session.request(
+            lost.method, params, wants_progress=lost.wants_progress, meta=meta, extensions=extensions
+        )
 
 
 async def _wait_for_turn(time: TimeLeft, pause: float, lost: PeerError) -> None:
