@@ -90,6 +90,46 @@ def test_each_direction_has_its_own_properties():
     assert (list(tool.output_schema["properties"]), tool.output_schema["required"]) == (["id"], ["id"])
 
 
+@pytest.mark.parametrize("answer", [False, True])
+def test_a_property_may_say_elsewhere_that_it_is_hidden(answer):
+    """In what it refers to, or in the base of what requires it: an answer without it is none that differs."""
+    hidden = {"type": "string", "writeOnly" if answer else "readOnly": True}
+    base = {"type": "object", "properties": {"key": {"$ref": "#/components/schemas/Key"}, "a": {}}}
+    made, found = convert(
+        {"type": "array", "items": {"allOf": [{"$ref": "#/components/schemas/Base"}], "required": ["key", "a"]}},
+        answer=answer,
+        Base=base,
+        Key=hidden,
+    )
+    assert made["items"]["required"] == ["a"]
+    assert list(found["Base"]["properties"]) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({"not": {"required": ["a"]}}, {"not": {"required": ["a"]}}),
+        ({"not": {"pattern": "("}}, {}),
+        ({"not": {"$ref": "#/components/schemas/A"}}, {}),
+        ({"if": {"properties": {"a": {"readOnly": True}}}, "then": False}, {"then": False}),
+        ({"unevaluatedProperties": False, "unevaluatedItems": False}, {}),
+        ({"patternProperties": {"(?<": {}}, "additionalProperties": False}, {"patternProperties": {}}),
+        ({"patternProperties": {"a": {}}, "additionalProperties": False}, None),
+        ({"patternProperties": 5, "additionalProperties": False}, None),
+        ({"contains": {"pattern": "("}, "maxContains": 1, "minContains": 1}, {"contains": {}, "minContains": 1}),
+    ],
+)
+def test_what_was_left_out_makes_no_schema_refuse_more(given, made):
+    """A keyword that turns a schema around, or counts what fits, is kept only with all that it depends on."""
+    expected = {**given, "patternProperties": get_patterns(given)} if made is None else made
+    assert convert(given, A={"type": "object"})[0] == expected
+
+
+def get_patterns(schema):
+    """Return the patterns of a schema, none if they are something else."""
+    return schema["patternProperties"] if isinstance(schema["patternProperties"], dict) else {}
+
+
 def test_nested_definitions_come_along():
     """All that is reached, and nothing else (fastmcp#1372, #2087)."""
     parts = {
@@ -122,6 +162,19 @@ def test_definitions_of_one_name_are_kept_apart():
         Server.from_openapi(described, client=print, base_url="https://a.test").tools.get("op").definition.input_schema
     )
     assert schema["$defs"] == {"Pet": {"type": "string"}, "Pet_2": {"type": "integer"}}
+
+
+def test_a_numbered_name_may_be_taken():
+    """By a component that is called so itself."""
+    parts = {"Pet": {"type": "integer"}, "Pet_2": {"type": "number"}}
+    described = {"anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in ("Pet_2", "Pet")]}
+    described["anyOf"] += [{"$ref": "#/components/schemas/More/properties/Pet"}]
+    found = convert(described, **parts, More={"properties": {"Pet": {"type": "string"}}})[1]
+    assert {name: each["type"] for name, each in found.items()} == {
+        "Pet_2": "number",
+        "Pet": "integer",
+        "Pet_3": "string",
+    }
 
 
 def test_tools_share_their_definitions():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from pathlib import Path
 
 import pytest
+from referencing import Registry
 
 from antiphon import Server
 from antiphon.errors import ConfigError
@@ -119,6 +121,33 @@ def test_a_reference_may_name_an_anchor():
     assert schema_of(serve(described))["$defs"] == {"pet": {"type": "object"}}
 
 
+def test_names_of_schemas_are_looked_for_once(monkeypatch):
+    """A search for each of a thousand anchors would take minutes."""
+    searches = []
+    search = Registry.crawl
+    monkeypatch.setattr(Registry, "crawl", lambda registry: searches.append(1) or search(registry))
+    parts = {f"S{number}": {"$anchor": f"a{number}", "type": "string"} for number in range(50)}
+    described = refer("#a0")
+    described["paths"]["/p"]["post"]["requestBody"]["content"]["application/json"]["schema"] = {
+        "anyOf": [{"$ref": f"#a{number}"} for number in range(50)]
+    }
+    described["components"] = {"schemas": parts}
+    serve(described)
+    assert sum(searches) == 1
+
+
+def test_names_are_not_looked_for_at_millions_of_places():
+    """A mapping of Python may hold one schema at each of them; the path of a schema is found at once."""
+    schema = {"type": "string"}
+    for _ in range(24):
+        schema = {"type": "object", "properties": {"x": schema, "y": schema}}
+    parts = {"Large": schema, "Pet": {"$anchor": "pet", "type": "object"}}
+    with pytest.raises(ConfigError, match="over 2,000,000 parts: write it as '#/"):
+        serve(refer("#pet") | {"components": {"schemas": parts}})
+    made = serve(refer("#/components/schemas/Pet") | {"components": {"schemas": parts}})
+    assert schema_of(made)["$defs"] == {"Pet": {"type": "object"}}
+
+
 @pytest.mark.parametrize(
     "reference", ["file:///etc/passwd", "http://192.0.2.1/x.json#/a", "other.json", "\\\\host\\x", "//host/x"]
 )
@@ -169,6 +198,17 @@ def test_a_reference_to_nothing_names_its_operation(reference):
     with pytest.raises(ConfigError, match=r"POST /p: \$ref .* leads nowhere .*include="):
         serve(described)
     assert serve(described, include=lambda each: each.method == "GET").tools.names() == ["fine"]
+
+
+def test_references_are_found_in_containers_of_other_readers():
+    """Readers of YAML that keep comments return types of their own, derived from those of Python."""
+
+    class Items(list):
+        """A list of such a reader."""
+
+    content = OrderedDict({"application/json": {"schema": {"anyOf": Items([{"$ref": "#/none"}])}}})
+    with pytest.raises(ConfigError, match=r"POST /p: \$ref '#/none' leads nowhere"):
+        serve(describe("post", "/p", requestBody=OrderedDict(content=content)))
 
 
 def test_references_in_a_circle_are_no_trap():
@@ -230,3 +270,5 @@ def test_keys_that_are_no_text_are_named():
     with pytest.raises(ConfigError, match=r"POST /p: the key True is no text: quote it, or give the YAML as text"):
         serve(describe("post", "/p", requestBody={"content": content}))
     assert serve(document({5: {"get": {}}, "/p": {"get": {}}})).tools.names() == ["get_p"]
+    schemes = {5: {"type": "apiKey", "in": "query", "name": "key"}}
+    assert serve(describe("get", "/p") | {"components": {"securitySchemes": schemes}}).tools.names() == ["op"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sized
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -55,6 +55,8 @@ class _OpenApiTables(Struct):
     kept: frozenset[str]
     own_headers: frozenset[str]
     charsets: frozenset[str]
+    unused: frozenset[str]
+    left_out: frozenset[str]
     styles: dict[str, tuple[str, ...]]
     kinds: dict[str, tuple[str, ...]]
     written: dict[str, str]
@@ -62,9 +64,6 @@ class _OpenApiTables(Struct):
 
 
 TABLES = msgspec.toml.decode(Path(__file__).with_name("tables.toml").read_bytes(), type=_OpenApiTables)
-
-# The values of these keywords are data, in which "$ref" means nothing, or are not used here.
-_UNUSED = frozenset({"example", "examples", "default", "enum", "const", "links", "callbacks"})
 
 
 class Scope(Struct, eq=False):
@@ -110,7 +109,8 @@ class ApiDocument:
             from referencing import Registry
         except ImportError:
             raise ConfigError(f"from_openapi() needs a package: {describe_install('openapi')}") from None
-        root, base = _read_document(document)
+        resource, base = _read_document(document)
+        root = resource.contents
         version = root.get("openapi")
         # YAML has 3.1 as a number.
         if not str(version).startswith("3."):
@@ -118,26 +118,39 @@ class ApiDocument:
             raise ConfigError(f"from_openapi() reads OpenAPI 3; this document says {found:.50}: convert it first")
         self._references, self._retrieved = references, dict[str, Any]()
         registry: Any = Registry(retrieve=cast("Any", self._retrieve))
-        self.root = Target(root, Scope(registry.with_resource(base, _make_resource(root)).resolver(base), root))
+        self._registry, self._base = registry.with_resource(base, resource), base
+        self.root = Target(root, Scope(self._registry.resolver(base), root))
         self._seen: set[int] = set()
 
-    def follow(self, target: Target, place: str) -> Target:
+    def follow(self, target: Target, place: str = "") -> Target:
         """Return what a Reference Object stands for, or the target itself.
 
-        Raises ``ConfigError``, which begins with ``place``, for a reference that leads nowhere.
+        Raises ``ConfigError``, which begins with ``place``, for a reference that leads nowhere. Without a place one to
+        itself leads to an empty part, since such a schema says nothing; ``check`` has found all others.
         """
         for _ in range(_MAX_HOPS):
             reference = target.members.get("$ref")
             if not isinstance(reference, str):
                 return target
             target = self.resolve(reference, target.scope, place)
+        if not place:
+            return target.get("")
         raise ConfigError(f"{place}: more than {_MAX_HOPS} references in a row, at {target.members['$ref']!r:.200}")
+
+    @cached_property
+    def _named(self) -> Any:
+        """The resolver that knows anchors and identifiers, which the library would search for at each reference."""
+        if count_members(self.root.node, _MAX_NODES) > _MAX_NODES:
+            raise ConfigError(f"is no path in a document of over {_MAX_NODES:,} parts: write it as '#/...'")
+        return self._registry.crawl().resolver(self._base)
 
     def resolve(self, reference: str, scope: Scope, place: str) -> Target:
         """Return what a reference leads to; ``ConfigError`` if that is nothing, or outside and not allowed."""
         found = scope.known.get(reference)
         if found is None:
             try:
+                if scope is self.root.scope and not reference.startswith("#/"):
+                    scope.resolver = self._named
                 resolved = scope.resolver.lookup(reference)
                 root = resolved.resolver.lookup("#").contents
             except Exception as error:
@@ -145,10 +158,8 @@ class ApiDocument:
                 cause: BaseException | None = error
                 while cause is not None and not isinstance(cause, ConfigError):
                     cause = cause.__cause__
-                why = (
-                    cause or f"leads nowhere ({type(error).__name__}): mend it, or leave the operation out by include="
-                )
-                raise ConfigError(f"{place}: $ref {reference!r:.200} {why}") from None
+                nowhere = f"leads nowhere ({type(error).__name__}): mend it, or leave the operation out by include="
+                raise ConfigError(f"{place}: $ref {reference!r:.200} {cause or nowhere}") from None
             # Most references stay in their document. They share its scope, so that each is looked up only once.
             found = Target(resolved.contents, scope if root is scope.root else Scope(resolved.resolver, root))
             scope.known[reference] = found
@@ -157,9 +168,11 @@ class ApiDocument:
     def check(self, targets: Iterable[Target], place: str) -> None:
         """Walk over all that these parts reach, once; ``ConfigError`` for a bound or a reference to nothing."""
         pending = [(target.node, target.scope, 1, False) for target in targets]
+        # Readers of YAML have containers of their own, which are derived from these.
+        containers, unused = (dict, list), TABLES.unused
         while pending:
             node, scope, depth, named = pending.pop()
-            if node.__class__ not in (dict, list) or id(node) in self._seen:
+            if id(node) in self._seen or not isinstance(cast("object", node), containers):
                 continue
             self._seen.add(id(node))
             if depth > _MAX_DEPTH or len(self._seen) > _MAX_NODES:
@@ -171,8 +184,8 @@ class ApiDocument:
             for name, value in cast("dict[Any, Any]", node).items():
                 if not isinstance(name, str):
                     raise ConfigError(f"{place}: the key {name!r:.100} is no text: quote it, or give the YAML as text")
-                if value.__class__ in (dict, list):
-                    if named or not (name in _UNUSED or name.startswith("x-")):
+                if isinstance(cast("object", value), containers):
+                    if named or not (name in unused or name.startswith("x-")):
                         pending.append((value, scope, depth + 1, not named and SUBSCHEMAS.get(name) == "named"))
                 elif name in ("$ref", "$dynamicRef") and isinstance(value, str) and not named:
                     target = self.resolve(value, scope, place)
@@ -187,28 +200,14 @@ class ApiDocument:
             if len(self._retrieved) >= _MAX_DOCUMENTS:
                 raise ConfigError(f"leads to more than {_MAX_DOCUMENTS} documents")
             document = cast("Any", given[uri] if isinstance(given, Mapping) else given(uri))
-            self._retrieved[uri] = _make_resource(_read_document(document)[0])
+            self._retrieved[uri], _ = _read_document(document)
         return self._retrieved[uri]
 
 
-def _make_resource(contents: dict[str, Any]) -> Any:
-    """Return a document for ``referencing``, which knows JSON Schemas but not where OpenAPI has them."""
-    from referencing import Specification
+def _read_document(document: Any) -> tuple[Any, str]:
+    """Return a document as a resource of ``referencing``, and its URI if it is a file."""
     from referencing.jsonschema import DRAFT202012
 
-    known: Any = DRAFT202012
-    schemas = Target(contents, cast("Any", None)).get("components").get("schemas").members.values()
-    return Specification[Any](
-        "OpenAPI",
-        known.id_of,
-        lambda node: [*known.subresources_of(node), *(schemas if node is contents else ())],
-        known.maybe_in_subresource,
-        lambda _, node: known.anchors_in(node),
-    ).create_resource(contents)
-
-
-def _read_document(document: Any) -> tuple[dict[str, Any], str]:
-    """Return a document, and its URI if it is a file."""
     base = ""
     if isinstance(document, PathLike) or (isinstance(document, str) and not re.search(r"[\n{]", document)):
         path = Path(cast("PathLike[str] | str", document))
@@ -229,7 +228,10 @@ def _read_document(document: Any) -> tuple[dict[str, Any], str]:
             raise ConfigError(f"OpenAPI document: it is no JSON or YAML: {error}") from None
     if not isinstance(document, Mapping):
         raise ConfigError("an OpenAPI document is a mapping, the path of a file, or its text as JSON or YAML")
-    return dict(cast("Mapping[str, Any]", document)), base
+    whole = cast("Mapping[str, Any]", document)
+    # The library looks for anchors only where a JSON Schema has its definitions.
+    schemas = Target(whole.get("components"), cast("Any", None)).get("schemas").members
+    return DRAFT202012.create_resource({"$defs": schemas, **whole}), base
 
 
 MAX_INPUT = 6_000
@@ -242,8 +244,7 @@ _MAX_MEMBERS = 1_000
 """Most members of a value that is kept, such as an enumeration."""
 _MAX_BYTES: Mapping[str, int] = {"enum": 30_000, "required": 30_000}
 """Most bytes of a keyword's value; 2,000 of the others."""
-_OUTDATED = frozenset({"$defs", "definitions", "dependencies", "additionalItems"})
-_INNER = {name: kind for name, kind in SUBSCHEMAS.items() if name not in _OUTDATED}
+_INNER = {name: kind for name, kind in SUBSCHEMAS.items() if name not in TABLES.left_out}
 """Keywords whose values are schemas, and kept."""
 
 
@@ -268,7 +269,8 @@ class SchemaConverter:
         self._uses: dict[str, Definition] = {}
         """The definitions that the present schema refers to."""
         self._definitions: dict[int, Definition] = {}
-        self._names: set[str] = set()
+        self._names: dict[str, int] = {}
+        """The last number that each name of a definition was given."""
 
     def begin(self) -> None:
         """Begin a schema: count its members anew, and note anew what it refers to."""
@@ -276,17 +278,19 @@ class SchemaConverter:
 
     def convert(self, target: Target, depth: int = 0) -> Any:
         """Return a part of the schema; what in it is too large or deep may be anything."""
-        node: Any = target.node
         members = target.members
         inner = [len(each) for name, each in members.items() if name in _INNER and isinstance(each, Sized)]
         size = 1 + len(members) + sum(inner)
         if not members or depth > _MAX_SCHEMA_DEPTH or size > self._left:
-            return node if isinstance(node, bool) and depth else {}
+            return target.node if isinstance(target.node, bool) and depth else {}
         self._left -= size
         made: dict[str, Any] = {}
         for name, value in members.items():
             if name in _INNER:
-                self._convert_inner(name, target.get(name), made, depth + 1)
+                converted = self._convert_inner(name, Target(value, target.scope), depth + 1)
+                # "not" and "if" would refuse more values if anything in them was left out.
+                if converted is not None and (name not in ("not", "if") or converted == value):
+                    made[name] = converted
             elif name in ("$ref", "$dynamicRef") and isinstance(value, str):
                 made["$ref"] = self._refer(value, target)
             elif name == "description" and isinstance(value, str):
@@ -296,27 +300,40 @@ class SchemaConverter:
                 made[name] = msgspec.json.decode(encode_value(value))
                 self._left -= count_members(value, _MAX_MEMBERS) - 1
         _drop_invalid(made)
+        if "patternProperties" in made and len(made["patternProperties"]) < len(
+            target.get("patternProperties").members
+        ):
+            made.pop("additionalProperties", None)
         _convert_keywords(made, members)
-        properties = target.get("properties")
-        for name in properties.members:
-            # What is for the other direction only is left out.
-            if properties.get(name).members.get("writeOnly" if self._output else "readOnly") is True:
-                made["properties"].pop(name, None)
-                if name in made.get("required", ()):
-                    made["required"] = [each for each in made["required"] if each != name]
+        if "properties" in made or "required" in made:
+            self._drop_hidden(made, target)
         return made
 
-    def _convert_inner(self, name: str, inner: Target, made: dict[str, Any], depth: int) -> None:
-        """Convert a keyword whose value is a schema, a list of schemas, or schemas by name."""
+    def _drop_hidden(self, made: dict[str, Any], target: Target) -> None:
+        """Leave out the properties that are for the other direction only, and do not require them."""
+        hiding, required = "writeOnly" if self._output else "readOnly", made.get("required")
+        parts = [target, *(self._document.follow(each) for each in target.get("allOf").items if required)]
+        for properties in (part.get("properties") for part in parts):
+            for name, value in properties.members.items():
+                if self._document.follow(Target(value, properties.scope)).members.get(hiding) is True:
+                    made.get("properties", {}).pop(name, None)
+                    required = required and [each for each in required if each != name]
+        if required is not None:
+            made["required"] = required
+
+    def _convert_inner(self, name: str, inner: Target, depth: int) -> Any:
+        """Convert a keyword whose value is a schema, a list of schemas, or schemas by name; ``None`` for no value."""
         if _INNER[name] == "named":
-            keys = [key for key in inner.members if name != "patternProperties" or _is_pattern(key)]
-            made[name] = {key.encode(errors="replace").decode(): self.convert(inner.get(key), depth) for key in keys}
-        elif _INNER[name] == "list" and inner.items:
-            made[name] = [self.convert(each, depth) for each in inner.items]
-        elif inner.node is False and self._output and name == "additionalProperties":
-            pass  # Answers may get members that the document does not name yet.
-        elif _INNER[name] == "one" and isinstance(inner.node, dict | bool):
-            made[name] = self.convert(inner, depth)
+            return {
+                key.encode(errors="replace").decode(): self.convert(Target(each, inner.scope), depth)
+                for key, each in inner.members.items()
+                if name != "patternProperties" or _is_pattern(key)
+            }
+        if _INNER[name] == "list":
+            return [self.convert(each, depth) for each in inner.items] or None
+        # Answers may get members that the document does not name yet.
+        is_open = inner.node is False and self._output and name == "additionalProperties"
+        return self.convert(inner, depth) if isinstance(inner.node, dict | bool) and not is_open else None
 
     def close(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the schema with the definitions that it needs; those that make it too large may be anything."""
@@ -344,11 +361,11 @@ class SchemaConverter:
         found = self._document.resolve(reference, target.scope, "a schema")
         if (definition := self._definitions.get(id(found.node))) is None:
             start = re.sub(r"[^A-Za-z0-9_.-]+", "_", reference.rpartition("/")[2]).strip("_")[:64] or "schema"
-            name, count = start, 1
+            name = start
             while name in self._names:
-                count += 1
-                name = f"{start}_{count}"
-            self._names.add(name)
+                self._names[start] += 1
+                name = f"{start}_{self._names[start]}"
+            self._names[name] = 1
             definition = self._definitions[id(found.node)] = Definition(name, found)
         self._uses[definition.name] = definition
         return f"#/$defs/{definition.name}"

@@ -84,7 +84,7 @@ class ServedApi:
         self.incoming = SchemaConverter(self.document, output=False)
         self.outgoing = SchemaConverter(self.document, output=True) if checks else None
         schemes = self.document.root.get("components").get("securitySchemes")
-        keys = [self.document.follow(schemes.get(name), f"security scheme {name:.100}") for name in schemes.members]
+        keys = [self.document.follow(schemes.get(name), f"security scheme {name!r:.100}") for name in schemes.members]
         self.keys = {(key.text("in"), key.text("name").lower()) for key in keys if key.text("type") == "apiKey"}
         """Parameters that hold the client's key, which a model must neither know nor choose."""
 
