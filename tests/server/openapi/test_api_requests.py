@@ -79,6 +79,18 @@ async def test_reserved_characters_stay_where_the_document_allows_them():
     assert seen["query"] == "v=a/b?c:d%26admin%3D1%23x"
 
 
+@pytest.mark.parametrize(("place", "sent"), [("path", "/p/a%3Fb%3D1%2Fc%3Bd/end"), ("cookie", "v=a%3Fb%3D1%2Fc%3Bd")])
+async def test_reserved_characters_are_encoded_outside_of_queries(place, sent):
+    """OpenAPI 3.1 allows them in queries alone: elsewhere they lead to another path, or begin another cookie."""
+    seen = await send(one(place, allowReserved=True), {"v": "a?b=1/c;d"})
+    assert {"path": seen["path"], "cookie": seen["headers"].get("cookie")}[place] == sent
+
+
+async def test_an_empty_item_of_a_matrix_is_its_name_alone():
+    """RFC 6570, 3.2.7: the sign is left out."""
+    assert (await send(one("path", style="matrix", explode=True), {"v": ["", "a"]}))["path"] == "/p/;v;v=a/end"
+
+
 async def test_headers_and_cookies_have_their_styles():
     """A header's values are not encoded; a cookie's are, so that none begins another cookie."""
     parameters = [
@@ -101,6 +113,12 @@ async def test_a_parameter_with_a_media_type_is_json(place):
     seen = await send(described, {"v": {"a": [1]}})
     found = {"path": seen["path"], "query": seen["query"], "header": seen["headers"].get("v")}
     assert found[place] in ('{"a":[1]}', "v=%7B%22a%22%3A%5B1%5D%7D", "/p/%7B%22a%22%3A%5B1%5D%7D/end")
+
+
+async def test_a_parameter_of_a_text_type_is_not_quoted():
+    """JSON has signs around a text, which are a part of the value elsewhere."""
+    content = {"text/plain": {"schema": {"type": "string"}}}
+    assert (await send(one("query", content=content), {"v": "a b"}))["query"] == "v=a%20b"
 
 
 @pytest.mark.parametrize(
@@ -270,6 +288,27 @@ async def test_no_member_of_an_object_sets_the_clients_key(place, given):
         result = await client.call_tool("op", {"v": {"a": 1, given: "mine"}})
         assert result.is_error and "the key of the API's client" in result.content[0].text
         assert not (await client.call_tool("op", {"v": {"a": 1}})).is_error
+
+
+async def test_a_member_of_a_parameter_in_json_is_none_of_the_clients_key():
+    """It is sent inside of the parameter's value."""
+    schemes = {"a": {"type": "apiKey", "in": "query", "name": "key"}}
+    described = one("query", content={"application/json": {}}) | {"components": {"securitySchemes": schemes}}
+    assert (await send(described, {"v": {"key": 1}}))["query"] == "v=%7B%22key%22%3A1%7D"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "sent"),
+    [
+        ("text/plain; charset=ISO-8859-1", "text/plain; charset=utf-8"),
+        ('text/csv; header=present; charset="utf-8"', "text/csv; header=present; charset=utf-8"),
+        ("application/json; charset=utf-8; v=2", "application/json; charset=utf-8; v=2"),
+    ],
+)
+async def test_a_body_has_the_parameters_of_its_media_type(media_type, sent):
+    """Each once: the text is UTF-8, whatever the document says."""
+    seen = await send(body(media_type, {"type": "string"}), {"body": "a"})
+    assert seen["headers"]["content-type"] == sent
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,26 @@ async def test_a_rule_makes_resources_and_templates_of_gets():
             await client.read_resource("openapi://pets/answer/broken")
 
 
+@pytest.mark.parametrize(
+    ("schema", "text", "sent"),
+    [
+        ({"$ref": "#/components/schemas/Number"}, "5", "5"),
+        ({"type": ["integer", "null"]}, "5", "5"),
+        ({"type": "number", "nullable": True}, "0.5", "0.5"),
+        ({"type": ["integer", "string"]}, "a", "a"),
+        ({"$ref": "#/components/schemas/Names"}, "a,b", "a,b"),
+    ],
+)
+async def test_a_gap_has_the_type_that_its_schema_refers_to(schema, text, sent):
+    """A text of a URI would fit no schema of numbers, and no reading would succeed."""
+    parameters = [{"name": "v", "in": "query", "explode": False, "schema": schema}]
+    described = describe("get", "/p", parameters=parameters)
+    described["components"] = {"schemas": {"Number": {"type": "integer"}, "Names": {"type": "array"}}}
+    async with calling(described, resources=lambda operation: True) as client:
+        read = await client.read_resource(f"openapi://pets/p?v={text}")
+    assert f'"query":"v={sent}"' in read.contents[0].text
+
+
 def test_what_fits_into_no_uri_is_no_resource():
     """The message says which rule to change."""
     described = describe("get", "/p", parameters=[{"name": "X-A", "in": "header", "required": True, "schema": {}}])

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from antiphon.errors import ConfigError, ToolError
 from antiphon.server.functions.arguments import ArgumentError
+from antiphon.server.openapi.document import TABLES
 from antiphon.wire.envelope import encode_value
 
 _CONTROL = r"[\x00-\x1f\x7f]"
@@ -28,14 +29,10 @@ _CONTROL = r"[\x00-\x1f\x7f]"
 _SEGMENT_ENDS = r"[/\\;?#]"
 _RESERVED = "!$'()*,;:@/?[]"
 """Reserved characters (RFC 3986, 2.2) that may stand in a query; "&", "=", "+" and "#" would end a value."""
-_SEPARATORS = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
-"""What stands between values that are not exploded; a comma in other styles."""
-_STARTS = {"simple": ("", ","), "label": (".", "."), "matrix": (";", ";")}
-"""By the styles of a path: what begins the gap, and what stands between exploded values."""
 
 
 class ApiParameter(Struct, frozen=True, kw_only=True):
-    """A parameter, or a member of a form: where it goes and in which form."""
+    """A parameter, the body, or a member of a form: where it goes and in which form."""
 
     name: str
     argument: str = ""
@@ -45,21 +42,11 @@ class ApiParameter(Struct, frozen=True, kw_only=True):
     explode: bool = True
     reserved: bool = False
     """Whether reserved characters stay as they are."""
-    is_json: bool = False
-    """Whether it is described by a media type: the value is JSON."""
     media_type: str = ""
-    """Of a part of a multipart body, if the document names one."""
-    is_bytes: bool = False
-    """Whether a part of a multipart body is bytes: base64 in the arguments."""
-
-
-class ApiBody(Struct, frozen=True, kw_only=True):
-    """How the argument ``body`` is sent."""
-
-    media_type: str
-    kind: str
-    """``json``, ``form``, ``multipart``, ``text`` or ``bytes``."""
-    members: Mapping[str, ApiParameter]
+    """The type that the document names, if it does."""
+    kind: str = ""
+    """How it is written: ``json``, ``form``, ``multipart``, ``text``, or ``bytes`` (base64 as an argument)."""
+    members: Mapping[str, ApiParameter] = {}
     """The members of a form that the document describes."""
 
 
@@ -85,16 +72,19 @@ SendRequest = Callable[[ApiRequest], Awaitable[ApiAnswer]]
 
 
 def build_request(
-    method: str, base: str, path: str, parameters: list[ApiParameter], body: ApiBody | None, arguments: dict[str, Any]
+    method: str, base: str, path: str, parameters: list[ApiParameter], arguments: dict[str, Any]
 ) -> ApiRequest:
     """Return the request for arguments that fit their schema; ``ArgumentError`` for a value that has no safe form."""
     gaps: dict[str, str] = {}
     pairs: dict[str, list[str]] = {"query": [], "cookie": []}
     headers: dict[str, str] = {}
+    content = None
     for each in parameters:
         value = arguments.get(each.argument)
         if each.place == "path":
             gaps[each.name] = _fill_gap(each, value)
+        elif each.place == "body" and each.argument in arguments:
+            headers["Content-Type"], content = _encode_body(each, value)
         elif value is None:
             continue
         elif each.place == "header":
@@ -105,12 +95,9 @@ def build_request(
             pairs[each.place] += _expand_value(each, value)
     if pairs["cookie"]:
         headers["Cookie"] = "; ".join(pairs["cookie"])
-    content = None
-    if body is not None and "body" in arguments:
-        headers["Content-Type"], content = _encode_body(body, arguments["body"])
     # What follows "#" tells operations apart, and is never sent.
-    pieces = re.finditer(r"\{([^{}]*)\}|[^{}]+|[{}]", path.partition("#")[0])
-    filled = "".join(quote(gap[0], safe=f"{_RESERVED}&=+%") if gap[1] is None else gaps[gap[1]] for gap in pieces)
+    pieces = re.split(r"\{([^{}]*)\}", path.partition("#")[0])
+    filled = "".join(gaps[each] if at % 2 else quote(each, safe=f"{_RESERVED}&=+%") for at, each in enumerate(pieces))
     if any(each in (".", "..") for each in unquote(filled).split("/")):
         raise ArgumentError(f"the path {path!r} cannot hold these values together: they would lead out of it")
     query = "&".join(pairs["query"])
@@ -120,7 +107,7 @@ def build_request(
 
 def _list_texts(parameter: ApiParameter, value: Any) -> list[str]:
     """Return a value as texts: a list's items, an object's names and values in turn; deeper ones become JSON."""
-    if parameter.is_json:
+    if parameter.kind == "json":
         return [encode_value(value).decode()]
     inner = cast("list[Any]", value) if isinstance(value, list) else [value]
     if isinstance(value, dict):
@@ -135,11 +122,14 @@ def _expand_value(parameter: ApiParameter, value: Any, safe: str | None = "") ->
     if style == "deepObject" and isinstance(value, dict | list):
         return _flatten_value(parameter, value, parameter.name, safe or "")
     texts = [each if safe is None else quote(each, safe=safe) for each in _list_texts(parameter, value)]
-    if parameter.explode and isinstance(value, dict) and not parameter.is_json:
+    if parameter.explode and isinstance(value, dict) and parameter.kind != "json":
         return [f"{key}={text}" for key, text in zip(texts[::2], texts[1::2], strict=True)]
     if not parameter.explode or not isinstance(value, list):
-        texts = [_SEPARATORS.get(style, ",").join(texts)]
-    return texts if style in ("simple", "label") else [f"{name}={text}" for text in texts]
+        texts = [TABLES.styles[parameter.place][style][2].join(texts)]
+    if style in ("simple", "label"):
+        return texts
+    # Only a matrix has no sign for an empty value (RFC 6570, 3.2.7).
+    return [f"{name}={text}" if text or style != "matrix" else name for text in texts]
 
 
 def _flatten_value(parameter: ApiParameter, value: Any, prefix: str, safe: str) -> list[str]:
@@ -162,18 +152,17 @@ def _fill_gap(parameter: ApiParameter, value: Any) -> str:
     if not any(pieces):
         # Another operation has the path without it, which may delete everything.
         raise ArgumentError(f"argument {parameter.argument!r}: must not be empty, since it is a part of the path")
-    start, separator = _STARTS[parameter.style]
+    start, separator, _ = TABLES.styles["path"][parameter.style]
     return start + separator.join(_expand_value(parameter, value))
 
 
-def _encode_body(body: ApiBody, value: Any) -> tuple[str, bytes]:
+def _encode_body(body: ApiParameter, value: Any) -> tuple[str, bytes]:
     """Return the media type of a body and its bytes."""
-    if body.kind == "bytes":
-        return body.media_type, _decode_bytes("body", value)
-    if body.kind == "text" and isinstance(value, str):
-        return f"{body.media_type}; charset=utf-8", value.encode(errors="replace")
     if body.kind not in ("form", "multipart") or not isinstance(value, dict):
-        return body.media_type, encode_value(value)
+        # The text is UTF-8, whatever the document says.
+        bare = re.sub(r";\s*charset=[^;]*", "", body.media_type, flags=re.IGNORECASE)
+        is_text = body.kind == "text" and isinstance(value, str)
+        return f"{bare}; charset=utf-8" if is_text else body.media_type, _encode_plain(body, "body", value)
     members = [
         (body.members.get(name) or ApiParameter(name=name), each)
         for name, each in cast("dict[str, Any]", value).items()
@@ -185,7 +174,7 @@ def _encode_body(body: ApiBody, value: Any) -> tuple[str, bytes]:
             # By default an array repeats its name, and an object is JSON (OpenAPI 3.1, 4.8.15).
             items = cast("list[Any]", inner) if isinstance(inner, list) else [inner]
             is_json = member.style == "form" and any(isinstance(each, dict | list) for each in items)
-            pairs += _expand_value(ApiParameter(name=member.name, is_json=True) if is_json else member, inner)
+            pairs += _expand_value(ApiParameter(name=member.name, kind="json") if is_json else member, inner)
         return body.media_type, "&".join(pairs).encode()
     boundary = secrets.token_hex(16)
     parts = b"".join(_encode_part(each, inner, boundary) for each, inner in members)
@@ -196,23 +185,25 @@ def _encode_part(member: ApiParameter, value: Any, boundary: str) -> bytes:
     """Return a member of a multipart body; an array becomes several parts of one name."""
     # As browsers write names (HTML, multipart form data): nothing in one can end it.
     label = re.sub(r'[\r\n"]', lambda sign: f"%{ord(sign[0]):02X}", member.name)
-    file = f'; filename="{label}"' if member.is_bytes else ""
+    file = f'; filename="{label}"' if member.kind == "bytes" else ""
     parts = b""
     for each in cast("list[Any]", value) if isinstance(value, list) else [value]:
         nested = "application/json" if isinstance(each, dict | list) else "text/plain; charset=utf-8"
-        kind = member.media_type or ("application/octet-stream" if member.is_bytes else nested)
-        text = each if isinstance(each, str) else encode_value(cast("Any", each)).decode()
-        data = _decode_bytes(f"body.{member.name}", each) if member.is_bytes else text.encode(errors="replace")
+        kind = member.media_type or nested
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="{label}"{file}\r\nContent-Type: {kind}\r\n\r\n'
-        parts += head.encode(errors="replace") + data + b"\r\n"
+        parts += head.encode(errors="replace") + _encode_plain(member, f"body.{member.name}", each) + b"\r\n"
     return parts
 
 
-def _decode_bytes(place: str, value: Any) -> bytes:
-    try:
-        return b64decode(value, validate=True)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"argument {place!r}: expected base64") from None
+def _encode_plain(parameter: ApiParameter, place: str, value: Any) -> bytes:
+    """Return the bytes of a body or of a part of one: a text as it is, the bytes that base64 stands for, or JSON."""
+    if parameter.kind == "bytes":
+        try:
+            return b64decode(value, validate=True)
+        except (TypeError, ValueError):
+            raise ArgumentError(f"argument {place!r}: expected base64") from None
+    is_text = isinstance(value, str) and parameter.kind != "json"
+    return value.encode(errors="replace") if is_text else encode_value(value)
 
 
 def make_sender(client: Any, most: int) -> SendRequest:
@@ -241,12 +232,11 @@ def make_sender(client: Any, most: int) -> SendRequest:
 async def _ask_httpx(client: Any, most: int, request: ApiRequest) -> ApiAnswer:
     if client.is_closed:
         raise ConfigError("from_openapi(client=): the client is closed: keep it open while the server runs")
-    headers = {name: value for name, value in request.headers.items() if name != "Cookie"} | {"Accept-Encoding": "gzip"}
-    made = client.build_request(request.method, request.url, headers=headers, content=request.body)
-    if "Cookie" in request.headers:
-        # Given with the others, they would replace the client's own.
-        own = [made.headers["cookie"]] if "cookie" in made.headers else []
-        made.headers["cookie"] = "; ".join([*own, request.headers["Cookie"]])
+    made = client.build_request(request.method, request.url, headers={"Accept-Encoding": "gzip"}, content=request.body)
+    for name, value in request.headers.items():
+        # The cookies of a call do not replace the client's own.
+        own = [made.headers[name]] if name == "Cookie" and name in made.headers else []
+        made.headers[name] = "; ".join([*own, value])
     response, body = await client.send(made, stream=True, follow_redirects=False), bytearray()
     packed = response.headers.get("content-encoding", "identity").lower()
     # httpx would unpack a whole piece at once, a thousand times its size. What a test has made is unpacked already.

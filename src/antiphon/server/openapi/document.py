@@ -57,7 +57,7 @@ class _OpenApiTables(Struct):
     charsets: frozenset[str]
     unused: frozenset[str]
     left_out: frozenset[str]
-    styles: dict[str, tuple[str, ...]]
+    styles: dict[str, dict[str, tuple[str, str, str]]]
     kinds: dict[str, tuple[str, ...]]
     written: dict[str, str]
     hints: dict[str, ToolAnnotations]

@@ -29,12 +29,12 @@ from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.results import ResultConverter
 from antiphon.server.functions.signature import REQUIRED, Parameter, Signature
-from antiphon.server.openapi.api_requests import ApiAnswer, ApiBody, ApiParameter, build_request, make_sender
+from antiphon.server.openapi.api_requests import ApiAnswer, ApiParameter, build_request, make_sender
 from antiphon.server.openapi.document import TABLES, ApiDocument, References, SchemaConverter, Target
 from antiphon.wire import resources as wire
 from antiphon.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceContents, TextContent
 from antiphon.wire.envelope import too_deep
-from antiphon.wire.tools import CallToolResult, Tool, fail_tool
+from antiphon.wire.tools import CallToolResult, Tool, fail_tool, resolve_schema
 
 _MAX_NAME = 64
 """Longest name of a tool or an argument: what the vendors of models take."""
@@ -48,7 +48,7 @@ _MAX_ERROR = 4_000
 _MAX_NESTING = 100
 """Deepest nesting of a structured answer; a whole message has at most ``envelope.MAX_DEPTH``."""
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
-_MEDIA_TYPE = re.compile(r"[A-Za-z0-9*!#$&^_.+-]{1,100}/[A-Za-z0-9*!#$&^_.+-]{1,100}(;[ A-Za-z0-9=._-]{1,100})?")
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9*!#$&^_.+-]{1,100}/[A-Za-z0-9*!#$&^_.+-]{1,100}(;[ A-Za-z0-9=._\"-]{1,100}){0,4}")
 _TYPES: Mapping[str, type] = {"integer": int, "number": float, "boolean": bool}
 """Types of the gaps in a template, whose values are text at first."""
 
@@ -117,12 +117,12 @@ class ServedApi:
         paths = self.document.root.get("paths")
         for path in (each for each in paths.members if str(each).startswith("/")):
             item = self.document.follow(paths.get(path), f"path {path:.200}")
-            for method in ("get", "put", "post", "delete", "options", "head", "patch", "trace"):
-                node = item.get(method)
+            for method in TABLES.hints:
+                node = item.get(method.lower())
                 if not isinstance(node.node, dict):
                     continue
                 facts = ApiOperation(
-                    method=method.upper(),
+                    method=method,
                     path=path,
                     operation_id=node.text("operationId"),
                     tags=frozenset(each.node for each in node.get("tags").items if isinstance(each.node, str)),
@@ -137,15 +137,14 @@ class _ServedOperation:
         self._api, self._facts, self._node, self._timeout = api, facts, node, timeout
         self.place = f"{facts.method} {facts.path:.200}"
         """What messages call it."""
-        parameters = [*item.get("parameters").items, *node.get("parameters").items]
-        if len(parameters) > _MAX_PARAMETERS:
+        given = [*item.get("parameters").items, *node.get("parameters").items]
+        if len(given) > _MAX_PARAMETERS:
             raise ConfigError(f"{self.place}: more than {_MAX_PARAMETERS} parameters: leave it out by include=")
-        self._parameters = [api.document.follow(each, self.place) for each in parameters]
-        self._body = api.document.follow(node.get("requestBody"), self.place)
-        answers = node.get("responses")
-        successes = [answers.get(status) for status in answers.members if str(status).startswith("2")]
-        self._answers = [api.document.follow(each, self.place) for each in successes]
-        api.document.check([*self._parameters, self._body, *self._answers], self.place)
+        answers = node.get("responses").members.items()
+        successes = [Target(each, node.scope) for status, each in answers if str(status).startswith("2")]
+        parts = [api.document.follow(each, self.place) for each in (*given, node.get("requestBody"), *successes)]
+        api.document.check(parts, self.place)
+        self._parameters, self._body, self._answers = parts[: len(given)], parts[len(given)], parts[len(given) + 1 :]
         servers = (each for holder in (node, item, api.document.root) for each in holder.get("servers").items)
         nearest = next(servers, node.get(""))
         gaps = nearest.get("variables")
@@ -157,29 +156,24 @@ class _ServedOperation:
             raise ConfigError(f"{self.place}: {problem}: say base_url='https://...{rest}'")
 
     @cached_property
-    def _input(self) -> tuple[list[ApiParameter], ApiBody | None, dict[str, Any]]:
-        """The parameters, the body, and the schema of the arguments."""
+    def _input(self) -> tuple[list[ApiParameter], dict[str, Any]]:
+        """The parameters, of which the body is one, and the schema of the arguments."""
         self._api.incoming.begin()
         properties: dict[str, Any] = {}
         parameters: list[ApiParameter] = []
         required: list[str] = []
         for target in self._list_parameters():
-            content = target.get("content")
-            parameter = _read_parameter(target, properties)
-            holder = content.get(next(iter(content.members))) if content.members else target
-            schema = self._api.incoming.convert(holder.get("schema"))
+            parameter, schema = self._read_content(_read_parameter(target, properties), target)
             text = target.text("description", 2_000)
             properties[parameter.argument] = {**schema, "description": text} if text else schema
             parameters.append(parameter)
             if parameter.place == "path" or target.members.get("required") is True:
                 required.append(parameter.argument)
-        body = self._read_body(properties)
-        required += ["body"] if body and self._body.members.get("required") is True else []
         schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-        return parameters, body, self._api.incoming.close(schema)
+        return parameters, self._api.incoming.close(schema)
 
     def _list_parameters(self) -> Iterator[Target]:
-        """List the parameters that a model fills in; those of the operation replace those of its path."""
+        """List the parameters that a model fills in, then the body; those of the operation replace its path's."""
         listed: dict[tuple[str, str], Target] = {}
         for target in self._parameters:
             place, name = target.text("in"), target.text("name")
@@ -192,44 +186,46 @@ class _ServedOperation:
             undescribed = {"in": "path", "name": name, "schema": {"type": "string"}}
             yield listed.get(("path", name)) or Target(undescribed, self._node.scope)
         yield from (target for (place, _), target in listed.items() if place != "path")
+        if any(map(_MEDIA_TYPE.fullmatch, self._body.get("content").members)):
+            yield Target({**self._body.members, "in": "body", "name": "body"}, self._body.scope)
 
-    def _read_body(self, properties: dict[str, Any]) -> ApiBody | None:
-        """Add the argument ``body``, if the operation has one that can be sent."""
-        content = self._body.get("content")
+    def _read_content(self, parameter: ApiParameter, target: Target) -> tuple[ApiParameter, dict[str, Any]]:
+        """Return a parameter with its media type, if it is described by some, and its schema."""
+        content = target.get("content")
         names = [name for name in content.members if _MEDIA_TYPE.fullmatch(name)]
         if not names:
-            return None
+            return parameter, self._api.incoming.convert(target.get("schema"))
         # Plain JSON comes first, then JSON with merging.
         ranks = ["application/json", "application/merge-patch+json", *TABLES.kinds]
         chosen = min(names, key=lambda name: ranks.index(name if name in ranks else _find_kind(name)))
         kind, media = _find_kind(chosen), content.get(chosen)
+        described = self._api.document.follow(media.get("schema"))
         schema = self._api.incoming.convert(media.get("schema"))
         if kind == "bytes":
             schema = {"type": "string", "contentEncoding": "base64", "description": f"Base64 of {chosen}"}
-        elif kind == "text" and self._look_at(media.get("schema")).text("type") not in ("string", *_TYPES):
+        elif kind == "text" and described.text("type") not in ("string", *_TYPES):
             # Such as XML, of which the document describes the elements: the argument is written by the model.
             schema = {"type": "string", "description": f"Text of the type {chosen}"}
-        text = self._body.text("description", 2_000)
-        properties["body"] = {**schema, "description": text} if text else schema
-        members = self._look_at(media.get("schema")).get("properties" if kind in ("form", "multipart") else "")
-        return ApiBody(
+        members, encoding = described.get("properties" if kind in ("form", "multipart") else ""), media.get("encoding")
+        return msgspec.structs.replace(
+            parameter,
             media_type=TABLES.written.get(kind, chosen) if "*" in chosen else chosen,
             kind=kind,
-            members={name: self._read_member(name, members, media.get("encoding")) for name in members.members},
-        )
+            members={name: self._read_member(members.get(name), encoding.get(name), name) for name in members.members},
+        ), schema
 
-    def _read_member(self, name: str, members: Target, encodings: Target) -> ApiParameter:
+    def _read_member(self, member: Target, encoding: Target, name: str) -> ApiParameter:
         """Return how a member of a form is written."""
-        encoding, member = encodings.get(name), self._look_at(members.get(name))
+        member = self._api.document.follow(member)
         if member.text("type") == "array":
-            member = self._look_at(member.get("items"))
+            member = self._api.document.follow(member.get("items"))
         given = encoding.text("contentType").split(",")[0].strip() or member.text("contentMediaType")
         is_binary = member.text("format") == "binary" or "contentMediaType" in member.members
-        described = Target({**encoding.members, "name": name, "in": "query"}, encoding.scope)
+        kind = "bytes" if is_binary and "contentEncoding" not in member.members else ""
         return msgspec.structs.replace(
-            _read_parameter(described, ()),
-            media_type=given if _MEDIA_TYPE.fullmatch(given) and "*" not in given else "",
-            is_bytes=is_binary and "contentEncoding" not in member.members,
+            _read_parameter(Target({**encoding.members, "name": name, "in": "query"}, encoding.scope), ()),
+            media_type=given if _MEDIA_TYPE.fullmatch(given) and "*" not in given else TABLES.written.get(kind, ""),
+            kind=kind,
         )
 
     @cached_property
@@ -243,29 +239,21 @@ class _ServedOperation:
         for content in (answer.get("content") for answer in self._answers):
             media = next((name for name in content.members if _find_kind(name) == "json"), "")
             schema = content.get(media).get("schema")
-            if not schema.members:
-                return None, False
-            described[id(self._look_at(schema).node)] = schema
-        if self._api.outgoing is None or not described or self._facts.method == "HEAD":
+            described[id(self._api.document.follow(schema).node)] = schema
+        outgoing, is_whole = self._api.outgoing, all(each.members for each in described.values())
+        if outgoing is None or not (described and is_whole) or self._facts.method == "HEAD":
             return None, False
-        self._api.outgoing.begin()
+        outgoing.begin()
         wraps = not all(self._is_object(each) for each in described.values())
-        made = [self._api.outgoing.convert(each) for each in described.values()]
+        made = [outgoing.convert(each) for each in described.values()]
         schema = made[0] if len(made) == 1 else {"anyOf": made}
         if wraps:
             schema = {"properties": {"result": schema}, "required": ["result"]}
-        return self._api.outgoing.close({**schema, "type": "object"}), wraps
-
-    def _look_at(self, schema: Target) -> Target:
-        """Return what a schema refers to; an empty one if that is only itself."""
-        try:
-            return self._api.document.follow(schema, self.place)
-        except ConfigError:
-            return schema.get("")
+        return outgoing.close({**schema, "type": "object"}), wraps
 
     def _is_object(self, schema: Target, depth: int = 0) -> bool:
         """Return whether all values that fit a schema are objects, as far as that is easily seen."""
-        node = self._look_at(schema)
+        node = self._api.document.follow(schema)
         if node.members.get("nullable") is True or depth > _MAX_NESTED:
             return False
         if "type" in node.members:
@@ -279,7 +267,7 @@ class _ServedOperation:
 
     @cached_property
     def _incoming(self) -> SchemaValidator:
-        return SchemaValidator(self._input[2], place=f"{self.place}: parameters", lazy=True)
+        return SchemaValidator(self._input[1], place=f"{self.place}: parameters", lazy=True)
 
     @cached_property
     def _outgoing(self) -> SchemaValidator:
@@ -298,7 +286,7 @@ class _ServedOperation:
         parameter = Parameter(name="arguments", annotation=dict, default=REQUIRED)
 
         def define() -> Tool:
-            schemas = {"input_schema": self._input[2], "output_schema": self._output[0]}
+            schemas = {"input_schema": self._input[1], "output_schema": self._output[0]}
             return Tool(name=name, annotations=TABLES.hints[self._facts.method], **schemas, **self._describe())
 
         return ServedTool(
@@ -312,10 +300,10 @@ class _ServedOperation:
 
     def add_resource(self, server: Features, start: str) -> None:
         """Add the operation as a resource, or with parameters a template; ``ConfigError`` if they fit into no URI."""
-        parameters, body, schema = self._input
+        parameters, schema = self._input
         required, properties = schema["required"], schema["properties"]
         unfit = [each.argument for each in parameters if each.place not in ("path", "query")]
-        if stuck := [name for name in (*unfit, *(["body"] if body else [])) if name in required]:
+        if stuck := [name for name in unfit if name in required]:
             raise ConfigError(f"{self.place}: a resource has no {stuck[0]!r}: let resources= return False for it")
         names = {each.argument.replace("-", "_"): each for each in parameters if each.argument not in unfit}
         if len(names) + len(unfit) < len(parameters):
@@ -325,14 +313,14 @@ class _ServedOperation:
         uri = start + "".join(quote(each[0]) if each[1] is None else f"{{{gaps[each[1]]}}}" for each in path)
         if query := [gap for gap, each in names.items() if each.place == "query"]:
             uri += f"{{?{','.join(query)}}}"
-        listed = {"name": _choose_name(self._facts, ()), "mime_type": JSON if self._output[0] else None}
+        types = {gap: _find_json_type(properties[each.argument], schema) for gap, each in names.items()}
         place, template = f"resource {self.place}", UriTemplate(uri)
 
         async def read(**values: Any) -> ResourceContents:
             given = {gap: each for gap, each in values.items() if each is not None}
             arguments = {
-                name: str(each).split(",") if properties[name].get("type") == "array" else each
-                for name, each in ((names[gap].argument, each) for gap, each in given.items())
+                names[gap].argument: str(each).split(",") if types[gap] == "array" else each
+                for gap, each in given.items()
             }
             answer, shown = await self._ask(arguments), template.expand(given)
             # Any other failure is an error without details.
@@ -340,18 +328,18 @@ class _ServedOperation:
                 raise ResourceNotFound(f"Resource not found: {shown}", data={"uri": shown})
             if not 200 <= answer.status < 300:
                 raise InternalError(f"the API answered {answer.status}")
-            kind = _find_type(answer)
-            return ResourceContents.of(shown, answer.body if _is_binary(kind) else _decode(answer), kind or None)
+            text = _read_text(answer)
+            return ResourceContents.of(shown, answer.body if text is None else text, _find_type(answer) or None)
 
-        if not names:
-            definition = wire.Resource(uri=uri, **listed, **self._describe())
-            server.resources.add(uri, ServedResource(UserFunction(read, _sign(place, ())), place, definition, {}))
-            return
-        kinds = {gap: _TYPES.get(str(properties[each.argument].get("type")), str) for gap, each in names.items()}
-        defaults = {gap: REQUIRED if each.argument in required else None for gap, each in names.items()}
-        typed = tuple(Parameter(name=gap, annotation=kinds[gap], default=defaults[gap]) for gap in names)
+        usual = {gap: REQUIRED if each.argument in required else None for gap, each in names.items()}
+        typed = tuple(Parameter(name=gap, annotation=_TYPES.get(types[gap], str), default=usual[gap]) for gap in names)
         function = UserFunction(read, _sign(place, typed))
-        definition = wire.ResourceTemplate(uri_template=uri, **listed, **self._describe())
+        name, mime_type = _choose_name(self._facts, ()), JSON if self._output[0] else None
+        listed: dict[str, Any] = {"name": name, "mime_type": mime_type, **self._describe()}
+        if not names:
+            server.resources.add(uri, ServedResource(function, place, wire.Resource(uri=uri, **listed), {}))
+            return
+        definition = wire.ResourceTemplate(uri_template=uri, **listed)
         server.templates.add(uri, ServedTemplate(function, place, definition, template, Arguments(typed, place), {}))
 
     async def call(self, arguments: dict[str, Any]) -> CallToolResult:
@@ -376,18 +364,18 @@ class _ServedOperation:
         except (ValueError, RecursionError):
             return _make_error(answer, "the request succeeded, but the answer is not the JSON that it should be")
         raw = b'{"result":' + body + b"}" if wraps else body
-        return CallToolResult(content=[TextContent(text=_decode(answer))], structured_content=Raw(raw))
+        return CallToolResult(content=[TextContent(text=body.decode())], structured_content=Raw(raw))
 
     async def _ask(self, arguments: dict[str, Any]) -> ApiAnswer:
         await check_arguments(self._incoming, arguments)
-        (parameters, body, _), facts = self._input, self._facts
+        (parameters, _), facts = self._input, self._facts
         for each in parameters:
             # The members of an exploded object are parameters themselves.
             value = arguments.get(each.argument)
-            inner = cast("dict[str, Any]", value) if isinstance(value, dict) and each.explode else {}
+            inner = cast("dict[str, Any]", value) if isinstance(value, dict) and each.explode and not each.kind else {}
             if not self._api.keys.isdisjoint((each.place, name.lower()) for name in inner):
                 raise ArgumentError(f"argument {each.argument!r}: has a member that is the key of the API's client")
-        request = build_request(facts.method, self._base, facts.path, parameters, body, arguments)
+        request = build_request(facts.method, self._base, facts.path, parameters, arguments)
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._api.send(request)
@@ -415,25 +403,31 @@ def _add_digest(name: str, text: str) -> str:
 
 def _read_parameter(target: Target, taken: Collection[str]) -> ApiParameter:
     """Read a Parameter Object; its argument gets a name that vendors of models take, and no other argument has."""
-    name, place, styles = target.text("name"), target.text("in"), TABLES.styles[target.text("in")]
+    name, place = target.text("name"), target.text("in")
     argument = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:_MAX_NAME] or place
-    if argument in taken or argument == "body":
+    if argument in taken or (argument == "body" and place != "body"):
         argument = f"{argument[: _MAX_NAME - 8]}_{place}"
     while argument in taken:
         argument = _add_digest(argument, f"{argument} {name}")
-    is_json = bool(target.get("content").members)
-    style = target.text("style") if target.text("style") in styles and not is_json else styles[0]
+    styles = TABLES.styles.get(place, {"": ()})
+    given = "" if "content" in target.members else target.text("style")
+    style = given if given in styles else next(iter(styles))
     explode = target.members.get("explode", style == "form") is True
-    reserved = target.members.get("allowReserved") is True
-    return ApiParameter(
-        name=name, argument=argument, place=place, style=style, explode=explode, reserved=reserved, is_json=is_json
-    )
+    # Elsewhere reserved characters lead to another path, or begin another cookie (OpenAPI 3.1, 4.8.12.2.2).
+    reserved = place == "query" and target.members.get("allowReserved") is True
+    return ApiParameter(name=name, argument=argument, place=place, style=style, explode=explode, reserved=reserved)
 
 
 def _find_kind(media_type: str) -> str:
     """Return how bodies of a media type are written."""
     bare = media_type.partition(";")[0].strip().lower()
     return next(kind for kind, patterns in TABLES.kinds.items() if any(fnmatchcase(bare, each) for each in patterns))
+
+
+def _find_json_type(schema: dict[str, Any], root: dict[str, Any]) -> str:
+    """Return the type of the values that a text in a URI can stand for: the first of several."""
+    named = resolve_schema(schema, root).get("type") or ()
+    return next((each for each in ("string", "array", *_TYPES) if each in named), "string")
 
 
 def _is_address(text: str) -> bool:
@@ -454,11 +448,10 @@ def _find_type(answer: ApiAnswer) -> str:
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower()[:200]
 
 
-def _is_binary(kind: str) -> bool:
-    return _find_kind(kind) in ("multipart", "bytes")
-
-
-def _decode(answer: ApiAnswer) -> str:
+def _read_text(answer: ApiAnswer) -> str | None:
+    """Return the text of an answer; ``None`` if it is bytes."""
+    if _find_kind(_find_type(answer)) in ("multipart", "bytes"):
+        return None
     named = re.search(r"charset=\W?([\w-]+)", answer.headers.get("content-type", "")[:300].lower())
     charset = named[1] if named is not None and named[1] in TABLES.charsets else "utf-8"
     return answer.body.decode(charset, errors="replace")
@@ -469,8 +462,8 @@ def _make_plain_result(answer: ApiAnswer, kind: str, uri: str) -> CallToolResult
         location = answer.headers.get("location")
         said = f": {location[:_MAX_ERROR]}" if location else ", without content"
         block = TextContent(text=f"HTTP {answer.status}{said}")
-    elif not _is_binary(kind):
-        block = TextContent(text=_decode(answer))
+    elif (text := _read_text(answer)) is not None:
+        block = TextContent(text=text)
     elif kind.startswith(("image/", "audio/")):
         block = (ImageContent if kind.startswith("image/") else AudioContent).of(answer.body, kind)
     else:
@@ -480,7 +473,7 @@ def _make_plain_result(answer: ApiAnswer, kind: str, uri: str) -> CallToolResult
 
 def _make_error(answer: ApiAnswer, problem: str = "") -> CallToolResult:
     """Return what failed, with a part of the answer's body for the model to act on."""
-    text = "" if _is_binary(_find_type(answer)) else _decode(answer)[:_MAX_ERROR]
+    text = (_read_text(answer) or "")[:_MAX_ERROR]
     if 300 <= answer.status < 400 and "location" in answer.headers:
         problem = f"a redirect to {answer.headers['location'][:500]}, which is not followed"
     parts = [f"HTTP {answer.status}: {problem}" if problem else f"HTTP {answer.status}", text]
