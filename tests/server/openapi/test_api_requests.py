@@ -203,6 +203,21 @@ async def test_a_form_repeats_lists_and_writes_objects_as_json():
     assert seen["body"] == "a=x%26y%3Dz&list=1&list=2&object=%7B%22b%22%3A1%7D&deep%5Bc%5D%5Bd%5D%5B0%5D=5"
 
 
+@pytest.mark.parametrize("media_type", ["application/x-www-form-urlencoded", "multipart/form-data"])
+async def test_a_form_has_members(media_type):
+    """A document that does not describe them lets a model write anything, which would be no form."""
+    async with calling(body(media_type, {})) as client:
+        for value in ("a=1", [1], None):
+            result = await client.call_tool("op", {"body": value})
+            assert result.content[0].text == "argument 'body': expected an object, the members of the form"
+
+
+async def test_any_multipart_body_is_a_form():
+    """The document leaves the type open."""
+    seen = await send(body("multipart/*", {}), {"body": {"a": "b"}})
+    assert seen["headers"]["content-type"].startswith("multipart/form-data; boundary=")
+
+
 async def test_files_of_a_multipart_body_are_base64_in_the_arguments():
     """Names are escaped as browsers do, so that none begins another part."""
     properties = {"file": {"type": "string", "format": "binary"}, "meta": {"type": "object"}}

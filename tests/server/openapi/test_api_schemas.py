@@ -42,6 +42,7 @@ def convert(schema, *, answer=False, **components):
         ({"type": "integer", "example": 5}, {"type": "integer", "examples": [5]}),
         ({"type": "string", "format": "binary"}, {"type": "string", "contentEncoding": "base64"}),
         ({"oneOf": [{}, {}], "discriminator": {"propertyName": "kind"}}, {"anyOf": [{}, {}]}),
+        ({"oneOf": [{}, {}], "anyOf": [{}], "allOf": [{}]}, {"anyOf": [{}], "allOf": [{}, {"anyOf": [{}, {}]}]}),
         ({"type": "object", "xml": {}, "externalDocs": {}, "x-own": 1, "$id": "a:b"}, {"type": "object"}),
     ],
 )

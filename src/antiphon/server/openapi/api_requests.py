@@ -158,11 +158,13 @@ def _fill_gap(parameter: ApiParameter, value: Any) -> str:
 
 def _encode_body(body: ApiParameter, value: Any) -> tuple[str, bytes]:
     """Return the media type of a body and its bytes."""
-    if body.kind not in ("form", "multipart") or not isinstance(value, dict):
+    if body.kind not in ("form", "multipart"):
         # The text is UTF-8, whatever the document says.
         bare = re.sub(r";\s*charset=[^;]*", "", body.media_type, flags=re.IGNORECASE)
         is_text = body.kind == "text" and isinstance(value, str)
         return f"{bare}; charset=utf-8" if is_text else body.media_type, _encode_plain(body, "body", value)
+    if not isinstance(value, dict):
+        raise ArgumentError("argument 'body': expected an object, the members of the form")
     members = [
         (body.members.get(name) or ApiParameter(name=name), each)
         for name, each in cast("dict[str, Any]", value).items()

@@ -295,15 +295,12 @@ class SchemaConverter:
                 made["$ref"] = self._refer(value, target)
             elif name == "description" and isinstance(value, str):
                 made[name] = target.text(name, 2_000)
-            elif name in TABLES.kept and _is_small(name, value):
-                # A mapping that others have read may hold dates, and text that is not Unicode.
-                made[name] = msgspec.json.decode(encode_value(value))
+            elif name in TABLES.kept and (data := _encode_small(name, value)):
+                made[name] = msgspec.json.decode(data)
                 self._left -= count_members(value, _MAX_MEMBERS) - 1
         _drop_invalid(made)
-        if "patternProperties" in made and len(made["patternProperties"]) < len(
-            target.get("patternProperties").members
-        ):
-            made.pop("additionalProperties", None)
+        if "additionalProperties" in made and not all(map(_is_pattern, target.get("patternProperties").members)):
+            del made["additionalProperties"]
         _convert_keywords(made, members)
         if "properties" in made or "required" in made:
             self._drop_hidden(made, target)
@@ -377,15 +374,16 @@ def _convert_keywords(made: dict[str, Any], schema: dict[str, Any]) -> None:
         # A boolean in 3.0, where it changes the meaning of the bound beside it.
         if schema.get(f"exclusive{bound}") is True and bound.lower() in made:
             made[f"exclusive{bound}"] = made.pop(bound.lower())
-    if isinstance(example := schema.get("example"), str | int | float) and _is_small("example", example):
-        made.setdefault("examples", msgspec.json.decode(encode_value([example])))
+    if isinstance(example := schema.get("example"), str | int | float) and (data := _encode_small("example", example)):
+        made.setdefault("examples", [msgspec.json.decode(data)])
     if schema.get("format") == "binary":
         # JSON has no bytes: in arguments they are base64, and are sent as the bytes themselves.
         made.pop("format", None)
         made.setdefault("contentEncoding", "base64")
-    if "oneOf" in made and "anyOf" not in made:
+    if "oneOf" in made:
         # Several may fit where a discriminator decides, or once something was left out of them.
-        made["anyOf"] = made.pop("oneOf")
+        choices = {"anyOf": made.pop("oneOf")}
+        made |= {"allOf": [*made.get("allOf", ()), choices]} if "anyOf" in made else choices
     if schema.get("nullable") is not True:
         return
     kinds = made.get("type", "null")
@@ -393,17 +391,18 @@ def _convert_keywords(made: dict[str, Any], schema: dict[str, Any]) -> None:
         made["type"] = [*([kinds] if isinstance(kinds, str) else kinds), "null"]
     if "enum" in made and None not in made["enum"]:
         made["enum"] = [*made["enum"], None]
-    if inner := {name: made.pop(name) for name in ("$ref", "allOf", "anyOf", "oneOf", "not", "const") if name in made}:
+    if inner := {name: made.pop(name) for name in ("$ref", "allOf", "anyOf", "not", "const") if name in made}:
         made["anyOf"] = [inner, {"type": "null"}]
 
 
-def _is_small(name: str, value: Any) -> bool:
-    """Return whether a value of a keyword is kept: "$ref" in one would be taken for a reference by some readers."""
+def _encode_small(name: str, value: Any) -> bytes:
+    """Return the JSON of a value that is kept, else nothing: some readers would take "$ref" in one for a reference."""
     if isinstance(value, list | dict) and count_members(cast("object", value), _MAX_MEMBERS) > _MAX_MEMBERS:
-        return False
+        return b""
+    # A mapping that others have read may hold dates, and text that is not Unicode.
     data = encode_value(cast("object", value))
     is_fit = name != "pattern" or (isinstance(value, str) and _is_pattern(value))
-    return is_fit and len(data) <= _MAX_BYTES.get(name, 2_000) and b'"$ref"' not in data
+    return data if is_fit and len(data) <= _MAX_BYTES.get(name, 2_000) and b'"$ref"' not in data else b""
 
 
 def _drop_invalid(made: dict[str, Any]) -> None:

@@ -368,14 +368,13 @@ class _ServedOperation:
 
     async def _ask(self, arguments: dict[str, Any]) -> ApiAnswer:
         await check_arguments(self._incoming, arguments)
-        (parameters, _), facts = self._input, self._facts
-        for each in parameters:
+        for each in self._input[0]:
             # The members of an exploded object are parameters themselves.
             value = arguments.get(each.argument)
             inner = cast("dict[str, Any]", value) if isinstance(value, dict) and each.explode and not each.kind else {}
             if not self._api.keys.isdisjoint((each.place, name.lower()) for name in inner):
                 raise ArgumentError(f"argument {each.argument!r}: has a member that is the key of the API's client")
-        request = build_request(facts.method, self._base, facts.path, parameters, arguments)
+        request = build_request(self._facts.method, self._base, self._facts.path, self._input[0], arguments)
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._api.send(request)
