@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from json import loads as decode_json
 
 import jsonschema_rs
 import pytest
@@ -63,6 +64,7 @@ def test_what_only_openapi_has_is_converted(given, made):
         ({"items": [{"type": "string"}]}, {}),
         ({"enum": "a", "description": 5, "title": None}, {}),
         ({"default": {"$ref": "http://192.0.2.1/"}}, {}),
+        ({"default": decode_json(b"[" * 130 + b"]" * 130), "const": [[1]]}, {"const": [[1]]}),
         (5, {}),
     ],
 )

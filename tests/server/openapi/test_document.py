@@ -119,6 +119,8 @@ def test_a_reference_may_name_an_anchor():
     described = refer("#pet")
     described["components"] = {"schemas": {"Pet": {"$anchor": "pet", "type": "object"}}}
     assert schema_of(serve(described))["$defs"] == {"pet": {"type": "object"}}
+    described["$defs"] = {"Pet": {"type": "string"}}
+    assert schema_of(serve(described))["$defs"] == {"pet": {"type": "object"}}
 
 
 def test_names_of_schemas_are_looked_for_once(monkeypatch):

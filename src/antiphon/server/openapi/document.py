@@ -29,7 +29,7 @@ from antiphon.json_schema.effort import count_members
 from antiphon.machine.files import name_errors, open_file
 from antiphon.machine.front_matter import read_yaml
 from antiphon.machine.public_names import describe_install
-from antiphon.wire.envelope import encode_value
+from antiphon.wire.envelope import encode_value, too_deep
 from antiphon.wire.tools import SUBSCHEMAS, ToolAnnotations
 
 References = Mapping[str, Any] | Callable[[str], Any]
@@ -229,9 +229,9 @@ def _read_document(document: Any) -> tuple[Any, str]:
     if not isinstance(document, Mapping):
         raise ConfigError("an OpenAPI document is a mapping, the path of a file, or its text as JSON or YAML")
     whole = cast("Mapping[str, Any]", document)
-    # The library looks for anchors only where a JSON Schema has its definitions.
+    # The library looks for anchors only where a JSON Schema has others, of which a document of OpenAPI has none.
     schemas = Target(whole.get("components"), cast("Any", None)).get("schemas").members
-    return DRAFT202012.create_resource({"$defs": schemas, **whole}), base
+    return DRAFT202012.create_resource({"allOf": [*schemas.values()], **whole}), base
 
 
 MAX_INPUT = 6_000
@@ -239,7 +239,7 @@ MAX_INPUT = 6_000
 MAX_OUTPUT = 1_800
 """Most members of an output schema: one up to 2,000 is checked on the event loop. Stripe's would have 300,000."""
 _MAX_SCHEMA_DEPTH = 24
-"""Deepest nesting of one definition: what is deeper may be anything."""
+"""Deepest nesting of one definition, and of a value in it: what is deeper may be anything."""
 _MAX_MEMBERS = 1_000
 """Most members of a value that is kept, such as an enumeration."""
 _MAX_BYTES: Mapping[str, int] = {"enum": 30_000, "required": 30_000}
@@ -402,7 +402,8 @@ def _encode_small(name: str, value: Any) -> bytes:
     # A mapping that others have read may hold dates, and text that is not Unicode.
     data = encode_value(cast("object", value))
     is_fit = name != "pattern" or (isinstance(value, str) and _is_pattern(value))
-    return data if is_fit and len(data) <= _MAX_BYTES.get(name, 2_000) and b'"$ref"' not in data else b""
+    is_small = len(data) <= _MAX_BYTES.get(name, 2_000) and not too_deep(data, _MAX_SCHEMA_DEPTH)
+    return data if is_fit and is_small and b'"$ref"' not in data else b""
 
 
 def _drop_invalid(made: dict[str, Any]) -> None:

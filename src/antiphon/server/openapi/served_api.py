@@ -119,17 +119,16 @@ class ServedApi:
             item = self.document.follow(paths.get(path), f"path {path:.200}")
             for method in TABLES.hints:
                 node = item.get(method.lower())
-                if not isinstance(node.node, dict):
-                    continue
-                facts = ApiOperation(
-                    method=method,
-                    path=path,
-                    operation_id=node.text("operationId"),
-                    tags=frozenset(each.node for each in node.get("tags").items if isinstance(each.node, str)),
-                    summary=node.text("summary"),
-                    deprecated=node.members.get("deprecated") is True,
-                )
-                yield facts, item, node
+                if isinstance(node.node, dict):
+                    facts = ApiOperation(
+                        method=method,
+                        path=path,
+                        operation_id=node.text("operationId"),
+                        tags=frozenset(each.node for each in node.get("tags").items if isinstance(each.node, str)),
+                        summary=node.text("summary"),
+                        deprecated=node.members.get("deprecated") is True,
+                    )
+                    yield facts, item, node
 
 
 class _ServedOperation:
