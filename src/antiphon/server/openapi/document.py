@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
@@ -279,8 +279,8 @@ class SchemaConverter:
     def convert(self, target: Target, depth: int = 0) -> Any:
         """Return a part of the schema; what in it is too large or deep may be anything."""
         members = target.members
-        inner = [len(each) for name, each in members.items() if name in _INNER and isinstance(each, Sized)]
-        size = 1 + len(members) + sum(inner)
+        inner: list[Any] = [each for name, each in members.items() if name in _INNER and isinstance(each, dict | list)]
+        size = 1 + len(members) + sum(map(len, inner))
         if not members or depth > _MAX_SCHEMA_DEPTH or size > self._left:
             return target.node if isinstance(target.node, bool) and depth else {}
         self._left -= size
@@ -309,14 +309,14 @@ class SchemaConverter:
     def _drop_hidden(self, made: dict[str, Any], target: Target) -> None:
         """Leave out the properties that are for the other direction only, and do not require them."""
         hiding, required = "writeOnly" if self._output else "readOnly", made.get("required")
-        parts = [target, *(self._document.follow(each) for each in target.get("allOf").items if required)]
-        for properties in (part.get("properties") for part in parts):
-            for name, value in properties.members.items():
-                if self._document.follow(Target(value, properties.scope)).members.get(hiding) is True:
+        telling = {hiding, "$ref"}
+        for part in (target, *(self._document.follow(each) for each in target.get("allOf").items if required)):
+            for name, value in part.get("properties").members.items():
+                inner = Target(value, part.scope)
+                if not telling.isdisjoint(inner.members) and self._document.follow(inner).members.get(hiding) is True:
                     made.get("properties", {}).pop(name, None)
-                    required = required and [each for each in required if each != name]
-        if required is not None:
-            made["required"] = required
+                    if required:
+                        required = made["required"] = [each for each in required if each != name]
 
     def _convert_inner(self, name: str, inner: Target, depth: int) -> Any:
         """Convert a keyword whose value is a schema, a list of schemas, or schemas by name; ``None`` for no value."""
@@ -402,8 +402,8 @@ def _encode_small(name: str, value: Any) -> bytes:
     # A mapping that others have read may hold dates, and text that is not Unicode.
     data = encode_value(cast("object", value))
     is_fit = name != "pattern" or (isinstance(value, str) and _is_pattern(value))
-    is_small = len(data) <= _MAX_BYTES.get(name, 2_000) and not too_deep(data, _MAX_SCHEMA_DEPTH)
-    return data if is_fit and is_small and b'"$ref"' not in data else b""
+    is_odd = data[:1] in b"[{" and (b'"$ref"' in data or too_deep(data, _MAX_SCHEMA_DEPTH))
+    return data if is_fit and not is_odd and len(data) <= _MAX_BYTES.get(name, 2_000) else b""
 
 
 def _drop_invalid(made: dict[str, Any]) -> None:
