@@ -1,6 +1,6 @@
 """``antiphon`` itself: the table of commands as a group of click, of which only the command that is used is loaded.
 
-Owns completion, too: where the scripts for shells are installed. They are click's: its one for bash needs bash 4.4.
+Owns completion, too. The scripts for shells are click's: its one for bash needs bash 4.4.
 """
 
 from __future__ import annotations
@@ -29,48 +29,18 @@ COMMANDS = msgspec.toml.decode(Path(__file__).with_name("commands.toml").read_by
 _exempt_loaded = cache(gc.freeze)
 VARIABLE = "_ANTIPHON_COMPLETE"
 """The environment variable by which a shell's script asks for words: ``bash_complete``."""
-_PLACES = {
-    "bash": ("~/.bash_completions/antiphon.sh", "~/.bashrc", "source ~/.bash_completions/antiphon.sh"),
-    "fish": ("~/.config/fish/completions/antiphon.fish", None, ""),
-    "zsh": ("~/.zfunc/_antiphon", "~/.zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
-}
-"""The script of each shell, the file that the shell reads when it starts, and the line there that finds the script."""
 
 
-def _install_script(root: click.Command) -> None:
-    """Write the script where the shell at work finds it, and say where."""
-    shell = _find_shell()
-    script = _make_script(root, shell)
-    if shell not in _PLACES:
-        raise ConfigError(
-            f"{shell}: append what antiphon --show-completion prints to the file that {shell} starts with"
-        )
-    place, start, line = _PLACES[shell]
-    file = Path(place).expanduser()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(script, encoding="utf-8")
-    if start is not None:
-        path = Path(start).expanduser()
-        said = path.read_text(encoding="utf-8") if path.is_file() else ""
-        if line not in said.splitlines():
-            path.write_text(f"{said.rstrip()}\n{line}\n".lstrip("\n"), encoding="utf-8")
-    print(f"{shell} completion installed in {file}\nCompletion will take effect once you restart the terminal")
-
-
-def _make_script(root: click.Command, shell: str) -> str:
-    kind = get_completion_class(shell)
-    if kind is None:
-        raise ConfigError(f"{shell or 'this shell'}: there is completion for {', '.join(_PLACES)} only")
-    return kind(root, {}, "antiphon", VARIABLE).source()
-
-
-def _find_shell() -> str:
-    """Return the name of the shell that has started this process, where that can be read, else the user's."""
+def _print_script(root: click.Command) -> None:
+    """Print the script for the shell that has started this process, where that can be read, else for the user's."""
+    shell = Path(os.environ.get("SHELL", "powershell" if os.name == "nt" else "")).name
     with suppress(OSError):
         parent = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
-        if get_completion_class(parent) is not None:
-            return parent
-    return Path(os.environ.get("SHELL", "powershell" if os.name == "nt" else "")).name
+        shell = shell if get_completion_class(parent) is None else parent
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise ConfigError(f"{shell or 'this shell'}: there is completion for bash, fish, zsh only")
+    print(kind(root, {}, "antiphon", VARIABLE).source(), end="")
 
 
 class _Unloaded(click.Command):
@@ -107,11 +77,10 @@ def run_command(arguments: Sequence[str]) -> int:
                 help="Show the version and exit; with --json, all that a bug report needs.",
                 act=lambda _: print(f"antiphon {__version__}"),
             ),
-            _make_flag("--install-completion", help="Install completion for the current shell.", act=_install_script),
             _make_flag(
                 "--show-completion",
-                help="Show completion for the current shell, to copy it or customize the installation.",
-                act=lambda root: print(_make_script(root, _find_shell()), end=""),
+                help="Print what completes this command in your shell, to append to the file that it starts with.",
+                act=_print_script,
             ),
         ],
         no_args_is_help=True,
