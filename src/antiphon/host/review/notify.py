@@ -25,18 +25,10 @@ from antiphon.errors import TooCostly
 from antiphon.host.checks.people import Demands, check_name
 from antiphon.host.checks.risk import mask_to_json
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review import summary
 from antiphon.host.review.apprise_process import DELIVERED, UNKNOWN
 from antiphon.host.review.question import AnyItem, Question, question_of
 from antiphon.host.review.review import ReviewItem, ToolItem
-from antiphon.host.review.summary import (
-    Texts,
-    cut_name,
-    first_words,
-    headline_of,
-    load_texts,
-    terminal_language,
-    who_of,
-)
 from antiphon.host.store.base import Store
 from antiphon.machine.asyncio_tasks import end_tasks
 
@@ -130,7 +122,7 @@ class ServiceNotices:
         self._url = url
         self._store = store
         self._links = links
-        self._texts = load_texts(terminal_language(None))
+        self._texts = summary.load_texts(summary.terminal_language(None))
         self._waiting: deque[str] = deque(maxlen=MAX_WAITING)
         self._count = 0
         self._last = float("-inf")
@@ -210,12 +202,12 @@ class ServiceNotices:
         item, words = question.item, self._texts
         if item is None or self._target.show == "nothing":
             return ""
-        who = who_of(item.origin)
+        who = summary.who_of(item.origin)
         subject = item.params.name if isinstance(item, ToolItem) else who.subject
         if self._target.show == "tool":
-            return f"{inert_line(who.name)} · {separate_links(cut_name(subject)) or words(who.without_call)}"
+            return f"{inert_line(who.name)} · {separate_links(summary.cut_name(subject)) or words(who.without_call)}"
         costs = item.costs if isinstance(item, ReviewItem) and item.result is None else None
-        headline = headline_of(msgspec.structs.replace(who, call=separate_links(subject)), costs, words)
+        headline = summary.headline_of(msgspec.structs.replace(who, call=separate_links(subject)), costs, words)
         try:
             text = await describe_masked(item, words)
         except TooCostly:
@@ -223,7 +215,7 @@ class ServiceNotices:
         return f"{inert_line(headline)}\n{cut_text(text, most)}"
 
 
-async def describe_masked(item: AnyItem, words: Texts) -> str:
+async def describe_masked(item: AnyItem, words: summary.Texts) -> str:
     """Return what is asked, with secrets masked: the arguments of a call, or the first words; and what is risky.
 
     Raises:
@@ -235,9 +227,11 @@ async def describe_masked(item: AnyItem, words: Texts) -> str:
         said = bytes(arguments).decode()
     elif isinstance(item, ReviewItem) and item.result is not None:
         masked = msgspec.json.decode(await mask_to_json(item.result), type=type(item.result))
-        said = first_words(msgspec.structs.replace(item, result=masked))
+        said = summary.first_words(msgspec.structs.replace(item, result=masked))
     else:
-        said = first_words(msgspec.structs.replace(item, params=msgspec.json.decode(params, type=type(item.params))))
+        said = summary.first_words(
+            msgspec.structs.replace(item, params=msgspec.json.decode(params, type=type(item.params)))
+        )
     risks = " · ".join(words.risk(risk) for risk in item.risks if risk.level == "warning")
     return f"{risks} · {said}" if risks else said
 

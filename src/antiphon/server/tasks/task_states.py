@@ -123,10 +123,7 @@ HELD = frozenset({TaskState.RUNNING, TaskState.STOPPING})
 """The states in which a process holds the task."""
 
 STATUS: Mapping[TaskState, TaskStatus] = {
-    TaskState.READY: "working",
-    TaskState.RUNNING: "working",
-    TaskState.PARKED: "working",
-    TaskState.STOPPING: "working",
+    **{state: "working" for state in TaskState if state not in ENDS},
     TaskState.COMPLETED: "completed",
     TaskState.FAILED: "failed",
     TaskState.CANCELLED: "cancelled",

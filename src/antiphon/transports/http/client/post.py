@@ -32,16 +32,7 @@ from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.machine.web_requests import find_proxy, show_address
 from antiphon.protocol.http.param_headers import encode_value
 from antiphon.protocol.http.sse import Event, EventParser
-from antiphon.transports.http.client.error_replies import (
-    BROKEN,
-    PASSING,
-    TOO_MANY,
-    UNREACHABLE,
-    UNUSABLE,
-    HttpFailure,
-    read_wait,
-    suggest_remedy,
-)
+from antiphon.transports.http.client import error_replies
 from antiphon.transports.http.client.http_request import Places, Web, read_body
 from antiphon.transports.http.client.message import (
     OutgoingMessage,
@@ -129,7 +120,7 @@ class ClientLine:
                 try:
                     headers.update(self.param_headers(message.name, message.arguments or b"{}"))
                 except AntiphonError as error:
-                    raise HttpFailure(InvalidParams.CODE, str(error)) from None
+                    raise error_replies.HttpFailure(InvalidParams.CODE, str(error)) from None
         return headers
 
     def stream_headers(self, last_id: str | None) -> dict[str, str]:
@@ -153,7 +144,9 @@ class ClientLine:
         if not id:
             return
         if not _SESSION_ID.fullmatch(id):
-            raise HttpFailure(UNUSABLE, f"{self.web.where} assigned a session id that is too long or no visible ASCII")
+            raise error_replies.HttpFailure(
+                error_replies.UNUSABLE, f"{self.web.where} assigned a session id that is too long or no visible ASCII"
+            )
         self.session_id = id
         self._agreed[SESSION] = id
 
@@ -276,7 +269,7 @@ async def deliver_message(line: ClientLine, message: OutgoingMessage, data: byte
             await _deliver_message(line, message, data)
     except TimeoutError:
         log.warning("%s did not take %s within %g s", line.web.where, what, _PATIENCE)
-    except HttpFailure as failure:
+    except error_replies.HttpFailure as failure:
         log.warning("%s was not delivered: %s", what, failure.message)
     except Exception:
         log.exception("%s was not delivered", what)
@@ -292,10 +285,10 @@ async def _deliver_message(line: ClientLine, message: OutgoingMessage, data: byt
             if gone:
                 line.lose_session()
             raise refusal.failure(gone=gone)
-        except HttpFailure as failure:
-            if delay is None or failure.code not in PASSING:
+        except error_replies.HttpFailure as failure:
+            if delay is None or failure.code not in error_replies.PASSING:
                 raise
-            named = read_wait(failure.data)
+            named = error_replies.read_wait(failure.data)
         await asyncio.sleep(max(delay, named))
 
 
@@ -343,14 +336,14 @@ class PostCall:
             finally:
                 if has_place:
                     self._line.places.free()
-        except HttpFailure as failure:
+        except error_replies.HttpFailure as failure:
             if not self.is_cancelled:
                 await self._line.put(failure.frame(self._id))
             if self._lost:
                 self._line.lose_session()
         except Exception as error:
             log.exception("an HTTP request failed")
-            failure = HttpFailure(UNUSABLE, f"the request failed: {type(error).__name__}")
+            failure = error_replies.HttpFailure(error_replies.UNUSABLE, f"the request failed: {type(error).__name__}")
             await self._line.put(failure.frame(self._id))
 
     async def _exchange(self) -> None:
@@ -380,7 +373,7 @@ class PostCall:
         if kind == "application/json":
             await self._deliver(self._single(await read_body(response, self._line.max_frame)))
             return True
-        raise HttpFailure(UNUSABLE, self._strange(response))
+        raise error_replies.HttpFailure(error_replies.UNUSABLE, self._strange(response))
 
     def _strange(self, response: ClientResponse) -> str:
         if response.status not in (200, 201):
@@ -396,7 +389,7 @@ class PostCall:
         if error is not None:
             # A server that could not read the id leaves it out; this error can only be about our request.
             return error_frame(self._id, error, null_id=False)
-        raise HttpFailure(UNUSABLE, self._no_reply())
+        raise error_replies.HttpFailure(error_replies.UNUSABLE, self._no_reply())
 
     def _no_reply(self) -> str:
         return f"{self._line.web.where} answered with what is no reply to the request"
@@ -410,7 +403,7 @@ class PostCall:
                     await self._deliver(event.data)
                     break
                 if fits_no_request(event.data, self._is_open):
-                    raise HttpFailure(UNUSABLE, self._no_reply())
+                    raise error_replies.HttpFailure(error_replies.UNUSABLE, self._no_reply())
                 await self._line.put(Related.of(event.data, self._id))
             else:
                 return False
@@ -438,8 +431,8 @@ class PostCall:
             try:
                 # A call waits for the rest, so a person may be asked to sign in again.
                 response = await self._line.web.request("GET", headers, ask=True)
-            except HttpFailure as failure:
-                if failure.code not in (UNREACHABLE, BROKEN):
+            except error_replies.HttpFailure as failure:
+                if failure.code not in (error_replies.UNREACHABLE, error_replies.BROKEN):
                     raise
                 continue
             if response.status == 200 and response.content_type == "text/event-stream":
@@ -447,11 +440,12 @@ class PostCall:
                 return response
             async with response:
                 refusal, self._lost = await self._line.refusal(response)
-            named = read_wait(refusal.failure().data)
-            if response.status < 500 and response.status != TOO_MANY:
-                more = f", and gave HTTP {response.status} for the rest of it{suggest_remedy(response.status)}"
-                raise HttpFailure(BROKEN, self._cut_off(more))
-        raise HttpFailure(BROKEN, self._cut_off())
+            named = error_replies.read_wait(refusal.failure().data)
+            if response.status < 500 and response.status != error_replies.TOO_MANY:
+                remedy = error_replies.suggest_remedy(response.status)
+                more = f", and gave HTTP {response.status} for the rest of it{remedy}"
+                raise error_replies.HttpFailure(error_replies.BROKEN, self._cut_off(more))
+        raise error_replies.HttpFailure(error_replies.BROKEN, self._cut_off())
 
     def _cut_off(self, more: str = "") -> str:
         where, method = self._line.web.where, self._message.method
@@ -540,4 +534,6 @@ async def read_events(response: ClientResponse, cursor: Cursor, max_frame: int) 
         # The connection broke: complete events were yielded, the rest can only be resumed.
         return
     except RemoteProtocolError as error:
-        raise HttpFailure(UNUSABLE, f"{show_address(response.url)} cannot be read: {error}") from None
+        raise error_replies.HttpFailure(
+            error_replies.UNUSABLE, f"{show_address(response.url)} cannot be read: {error}"
+        ) from None
