@@ -58,6 +58,41 @@ async def test_whoever_goes_on_before_the_decision_is_answered_stays_there(chrom
         assert await seen.page.get_attribute("#detail", "data-id") == third.id
 
 
+async def test_a_decision_on_its_way_is_seen_and_nothing_is_decided_against_it(chromium: Browser):
+    """The request is paler and cannot be pressed; after a while the page says that it is being sent."""
+    async with desk() as page, visit(chromium, page) as seen:
+        question, _ = await page.asked()
+        sent: list[str] = []
+        seen.page.on("request", lambda each: sent.append(each.url) if each.method == "POST" else None)
+        await seen.open(question.id)
+        async with Held(seen.page, lambda each: each.method == "POST") as held:
+            await seen.page.click("#detail .approve")
+            await held.came.wait()
+            await seen.page.wait_for_selector("#detail[inert][aria-busy=true]")
+            await seen.said("Sending")
+            await seen.key("d")
+            await seen.page.click("#detail .deny button", force=True)
+            held.go.set()
+            await seen.said("Approved")
+        assert [each.rsplit("/", 1)[1] for each in sent if "/review/" in each] == ["approve"]
+
+
+async def test_a_decision_that_was_refused_can_be_made_again(chromium: Browser):
+    """The request is as it was, and the button that was pressed by key has the focus again."""
+    async with desk() as page, visit(chromium, page) as seen:
+        question, _ = await page.asked()
+        await seen.open(question.id)
+        await seen.page.route("**/deny", lambda route: route.fulfill(status=409, json={"problem": "Not now"}))
+        await seen.page.focus("#detail .deny button")
+        await seen.key("Enter")
+        await seen.page.wait_for_selector("#detail .problem >> text=Not now")
+        await seen.page.wait_for_selector("#detail:not([inert]):not([aria-busy])")
+        assert await seen.page.evaluate("document.activeElement.closest('.deny') !== null")
+        await seen.page.unroute_all()
+        await seen.key("Enter")
+        await seen.said("Denied")
+
+
 async def test_a_form_to_edit_that_comes_late_takes_no_other_place(chromium: Browser):
     """Whoever went on to another request reads that one."""
     async with desk() as page, visit(chromium, page) as seen:

@@ -270,7 +270,7 @@ async def test_a_second_press_decides_nothing(chromium: Browser):
             await seen.page.focus("#detail .approve")
             await seen.key("Enter")
             await held.came.wait()
-            await seen.page.click("#detail .approve")
+            await seen.page.click("#detail .approve", force=True)
             await seen.key("a")
             held.go.set()
             await asked[1][1]
@@ -331,3 +331,22 @@ async def test_an_edit_stays_while_others_arrive_and_is_kept_when_another_tab_de
         assert await one.page.input_value("textarea[name=text-0-0]") == "Describe a scarf"
         assert isinstance((await page.queue.get(question.id)).decision, Approve | None)
         assert not task.done()
+
+
+async def test_a_tab_from_before_its_browser_was_let_in_anew_says_so(chromium: Browser):
+    """Its form carries the token of a session that is over: nothing is decided, and nobody is told of a failure."""
+    async with desk() as page, visit(chromium, page) as one:
+        question, _ = await page.asked()
+        await one.open(question.id)
+        two = await one.page.context.new_page()
+        await two.goto(page.running.address())
+        await two.wait_for_selector(ARMED)
+        await one.page.bring_to_front()
+        await one.key("a")
+        await expect(one.page.locator("#banner")).to_contain_text("Reload this tab")
+        assert await one.page.locator("#detail .problem:visible").count() == 0
+        assert await steps(page) == []
+        await one.page.reload()
+        await one.page.wait_for_selector(ARMED)
+        await one.key("a")
+        await one.said("Approved")

@@ -15,6 +15,26 @@ export function problem(form, text) {
   if (text && place.tabIndex === -1) place.focus();
 }
 
+const SLOW = 1000;
+
+// What was sent is not pressed again, nor anything against it, until the answer is there; that it is on its way is seen,
+// and said where that takes long.
+function hold(place, still) {
+  const held = document.activeElement;
+  const slow = setTimeout(() => still() && say(document.body.dataset.sending), SLOW);
+  place?.setAttribute("aria-busy", "true");
+  if (place) place.inert = true;
+  return () => {
+    clearTimeout(slow);
+    if (document.getElementById("said").textContent === document.body.dataset.sending) say("");
+    // Whoever has gone on meanwhile finds it held for that.
+    if (!place?.inert || !still()) return;
+    place.inert = false;
+    place.removeAttribute("aria-busy");
+    if (document.activeElement === document.body) held.focus({ preventScroll: true });
+  };
+}
+
 export async function send(form, button) {
   if (form.dataset.busy || form.closest("[inert]")) return;
   form.dataset.busy = "1";
@@ -22,13 +42,16 @@ export async function send(form, button) {
   // Those that are ticked, or that a grant covers, are decided with it.
   const also = form.id === "several" ? selected() : [detail(), ...form.querySelectorAll("[name=also]")];
   const next = following(new Set(also.map((each) => each?.dataset.id ?? each?.value?.split(" ")[0])));
+  const release = hold(form.closest("#detail") ?? button, still);
   try {
     if (form.getAttribute("action").includes("/draft")) await discard();
     const answer = await post(form.getAttribute("action"), fields(form, button));
     const told = await answer.json().catch(() => ({ problem: document.body.dataset.failed }));
+    release();
     if (answer.ok) await sent(form, told, next, still);
     else problem(form, [told.problem, told.detail].filter(Boolean).join(" "));
   } catch (error) {
+    release();
     lost(error);
   } finally {
     delete form.dataset.busy;

@@ -34,7 +34,7 @@ export function inSight() {
 
 // What has ended stays so: a request that was sent before may fail later, and in another way.
 export function lost(error) {
-  const { ended, lost } = document.body.dataset;
+  const { ended, lost, stale } = document.body.dataset;
   const over = error.message === "ended" || document.getElementById("banner").textContent === ended;
-  banner(over ? ended : lost);
+  banner(over ? ended : error.message === "stale" ? stale : lost);
 }

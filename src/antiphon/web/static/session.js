@@ -54,7 +54,10 @@ export function fields(form, button) {
   return sent;
 }
 
-export function post(path, body, more = {}) {
+// The page's own refusals are data. A plain text is of its door: this browser was let in anew since this tab was opened.
+export async function post(path, body, more = {}) {
   const headers = { "X-CSRF-Token": csrf(), "X-Part": "answer", Accept: "application/json" };
-  return ask(path, { ...more, method: "POST", body, headers });
+  const answer = await ask(path, { ...more, method: "POST", body, headers });
+  if (answer.status === 403 && answer.headers.get("Content-Type")?.startsWith("text/plain")) throw new Error("stale");
+  return answer;
 }
