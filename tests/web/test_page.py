@@ -79,6 +79,20 @@ async def test_a_browser_that_was_not_let_in_is_told_what_to_do():
         assert (refused.status_code, refused.text) == (401, "请打开终端中显示的地址：此浏览器尚未获准进入。\n")
 
 
+async def test_who_opens_an_address_and_is_not_let_in_sees_a_page():
+    """With a title, a language and the look of the page; also where the address was used already."""
+    async with desk() as page, visitor(base_url=page.running.origin) as client:
+        used = page.running.address()
+        async with visitor() as first:
+            await first.get(used)
+        for path, status, says in (("/", 401, "Open the address"), (used, 403, "used already")):
+            refused = await client.get(path, headers={"Accept": "text/html", "Accept-Language": "en"})
+            assert (refused.status_code, says in refused.text) == (status, True)
+            assert '<html lang="en"' in refused.text
+            assert "<title>Antiphon</title>" in refused.text
+            assert (await client.get(re.findall(r'href="([^"]+page.css)"', refused.text)[0])).status_code == 200
+
+
 async def test_it_proves_itself_to_whoever_has_its_key():
     """Without a session; the proof is for the host that was asked, and for one challenge."""
     async with desk() as page, visitor(base_url=page.running.origin) as stranger:

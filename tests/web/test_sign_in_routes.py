@@ -46,4 +46,6 @@ async def test_signing_out_ends_the_session_here_and_leads_to_the_provider():
         copied = await made.browser()
         copied.client.cookies.set(COOKIE, secret, domain="team.localhost")
         assert not await is_let_in(copied)
-        assert "Sign in" in (await copied.client.get("/signed-out")).text
+        ended = (await copied.client.get("/signed-out", headers={"Accept-Language": "en"})).text
+        assert "Sign in" in ended
+        assert '<html lang="en"' in ended

@@ -25,7 +25,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.host.checks.people import Person
@@ -33,6 +33,7 @@ from antiphon.host.config.settings import SignIn
 from antiphon.host.review.notify import digest_link
 from antiphon.host.store.base import Store
 from antiphon.web.page_texts import choose_language, load_texts
+from antiphon.web.render import make_environment
 
 MAX_BODY = 8 * 1024 * 1024
 """Most bytes of a form: an edited request with the longest text the host accepts, percent-encoded."""
@@ -128,8 +129,7 @@ class Guards:
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
                 if scope.get(_SESSION) is None:
-                    # A refused client keeps no connection: connections are limited, and meant for
-                    # reviewers.
+                    # A refused client keeps no connection: connections are limited, and meant for reviewers.
                     headers["Connection"] = "close"
             await send(message)
 
@@ -158,8 +158,7 @@ class Guards:
         request.scope[_SESSION] = session
         path = request.url.path
         public = path in _PUBLIC or (request.method in _READING and path.startswith("/static/"))
-        # Where the session is sent in a header, a browser that opens an address sends none: it gets the
-        # script.
+        # Where the session is sent in a header, a browser that opens an address sends none: it gets the script.
         entering = plain and request.method in _READING and request.headers.get("sec-fetch-dest") == "document"
         if public or (session is None and entering):
             return await _read_form(request) if request.method == "POST" else None
@@ -238,7 +237,10 @@ def _refuse_unsigned(request: Request, session: BrowserSession) -> Response | No
 
 def _refuse_session(request: Request, why: str) -> Response:
     words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
-    return _plain_text(401, words(why))
+    if "text/html" not in request.headers.get("accept", ""):
+        return _plain_text(401, words(why))
+    page = make_environment().get_template("entrance/said.html")
+    return HTMLResponse(page.render(t=words, theme="auto", said=why), 401)
 
 
 def session_of(request: Request) -> BrowserSession | None:

@@ -199,7 +199,7 @@ class ReviewPage:
         if secret is None:
             if session_of(request) is not None:
                 return _lead_to_queue(request)
-            return PlainTextResponse(f"{self.site.texts(request)('denied.token')}\n", 403)
+            return self.site.plain_html(request, "entrance/said.html", status=403, said="denied.token")
         # Only to a person's own navigation: whatever else fetches the address is not shown what waits.
         opens = request.headers.get("sec-fetch-dest") == "document" and _begins_here(request)
         entered = let_in(request, self.access.session(secret), "/")
@@ -225,7 +225,7 @@ class ReviewPage:
         secret = next((value for name, value in form_of(request) if name == "secret"), "")
         session = await self.access.follow_link(secret)
         if session is None:
-            return PlainTextResponse(f"{self.site.texts(request)('denied.link')}\n", 403)
+            return self.site.plain_html(request, "entrance/said.html", status=403, said="denied.link")
         response = RedirectResponse(f"/review/{session.only}", 303)
         self.access.keep_linked_session(response, session)
         return response

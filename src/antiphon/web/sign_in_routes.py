@@ -128,15 +128,11 @@ async def sign_out(site: Site, request: Request) -> Response:
 
 
 async def _show_end(site: Site, request: Request) -> Response:
-    return _show_text(site, request, site.texts(request)("signed.out"), 200)
+    return _show_text(site, request, "signed.out", 200)
 
 
 def _show_text(site: Site, request: Request, text: str, status: int) -> Response:
-    again = escape(site.texts(request)("signed.in"))
-    return HTMLResponse(
-        f'<!doctype html><meta charset="utf-8"><title>Antiphon</title><p>{escape(text)}<p><a href="/">{again}</a>\n',
-        status,
-    )
+    return site.plain_html(request, "entrance/said.html", status=status, said=text, again=True)
 
 
 def leading_to(address: str) -> str:
