@@ -196,6 +196,16 @@ async def test_the_servers_of_a_gateway_are_shown_with_their_tools():
         assert 'href="/servers"' in (await page.get("/")).text
 
 
+async def test_what_makes_a_tool_suspect_is_marked_and_a_cut_description_says_so():
+    """A changed definition warns, other than what is merely so; the first line of a description is not all of it."""
+    store = MemoryStore()
+    async with gated(store) as (gateway, _), desk(store=store, servers=gateway) as page:
+        shown = (await page.get("/servers")).text
+        for said in ("definition changed", "look at its definition"):
+            assert f'<strong class="tag warning">{said}</strong>' in shown
+        assert "Order something …" in shown
+
+
 async def test_a_tool_is_switched_off_on_the_page():
     """For all clients, with the name of who did it; a tool that is not there is none."""
     store = MemoryStore()
