@@ -11,6 +11,8 @@ from tests.web.pages import desk
 
 pytestmark = pytest.mark.browser
 
+WORDS = {"server": "Block the server", "call": "Stop the whole call"}
+
 
 async def saved(seen: Visit) -> None:
     """Save the settings, which loads the page again."""
@@ -102,6 +104,7 @@ async def test_what_reaches_further_asks_once_and_can_be_taken_back(chromium: Br
             await seen.page.wait_for_selector("#sure[open]")
             assert await seen.page.locator("#sure li").all_inner_texts() == ["First", "Second"]
             assert ": 2" in await seen.page.inner_text("#sure h2")
+            assert await seen.page.inner_text("#sure .danger") == WORDS[reach]
             await seen.key("Enter")
             await seen.page.wait_for_selector("#sure", state="hidden")
             assert (await page.queue.get(first.id)).state == "pending"

@@ -54,6 +54,18 @@ async def test_approve_has_one_place_and_nothing_shifts(chromium: Browser, viewp
             assert places[0] == places[1]
 
 
+async def test_a_call_that_waits_is_not_said_to_run(chromium: Browser):
+    """Its name stands in the sentence; which call a server asks in is said only where that is another one."""
+    async with desk() as page, visit(chromium, page) as seen:
+        for name, says in (("describe", False), ("delete_drafts", True)):
+            before = {each.id for each in await page.queue.pending()}
+            who = msgspec.structs.replace(origin(name), tool=msgspec.structs.replace(DELETE, name=name))
+            page.tasks.append(asyncio.create_task(page.host.confirm(CallToolRequestParams.of(name, {}), who)))
+            question = await page.arrived(before)
+            await seen.open(question.id)
+            assert (await seen.page.locator("#detail .facts-line >> text=describe").count() > 0) == says
+
+
 @pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
 async def test_every_button_of_the_bar_is_whole_at_any_width(chromium: Browser, locale: str):
     """From a phone to a wide screen: none is cut off, none lies on another, whatever is asked."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import struct
 import time
+import zlib
 
 import pytest
 from playwright.async_api import Browser
 
-from antiphon.wire.content import AudioContent, TextContent
+from antiphon.wire.content import AudioContent, ImageContent, TextContent
 from antiphon.wire.origin import OriginTask
 from antiphon.wire.sampling import SamplingMessage
+from tests.browser.minute import make_chunk
 from tests.browser.pictures import picture
 from tests.browser.test_reach import faults
 from tests.browser.visits import visit
@@ -39,6 +41,16 @@ def sound() -> AudioContent:
     return AudioContent(data=base64.b64encode(head + samples).decode(), mime_type="audio/wav")
 
 
+def draw(width: int, height: int) -> ImageContent:
+    """Draw a picture of one colour."""
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress((b"\0" + bytes(width)) * height)
+    data = b"\x89PNG\r\n\x1a\n" + b"".join(
+        make_chunk(*part) for part in ((b"IHDR", head), (b"IDAT", rows), (b"IEND", b""))
+    )
+    return ImageContent(data=base64.b64encode(data).decode(), mime_type="image/png")
+
+
 async def test_pictures_are_seen_and_sounds_are_heard(chromium: Browser):
     """Both come from the page itself, as what their content is."""
     message = SamplingMessage(role="user", content=[TextContent(text="What is it?"), picture(), sound()])
@@ -46,7 +58,7 @@ async def test_pictures_are_seen_and_sounds_are_heard(chromium: Browser):
         question, _ = await page.asked(messages=[message])
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
-            await seen.page.locator(".turn img").scroll_into_view_if_needed()
+            await seen.page.locator(".turn .part > img").scroll_into_view_if_needed()
             await seen.page.wait_for_function("() => document.querySelector('.turn img').naturalWidth === 240")
             seconds = await seen.page.eval_on_selector(
                 ".turn audio",
@@ -57,6 +69,27 @@ async def test_pictures_are_seen_and_sounds_are_heard(chromium: Browser):
                 })""",
             )
             assert seconds == pytest.approx(0.1)
+
+
+async def test_a_picture_that_is_drawn_small_is_looked_at_in_its_own_size(chromium: Browser):
+    """A server's picture may be so large that what is written in it cannot be read, or so thin that nobody sees it."""
+    sizes = ((9_000, 1), (3_000, 3_000))
+    async with desk() as page, visit(chromium, page) as seen:
+        pictures = [draw(*size) for size in sizes]
+        question, _ = await page.asked(messages=[SamplingMessage(role="user", content=pictures)])
+        await seen.open(question.id)
+        for at, (width, height) in enumerate(sizes):
+            part = seen.page.locator(".turn .part").nth(at)
+            place = await part.locator("> img").bounding_box()
+            assert place is not None
+            assert min(place["width"], place["height"]) >= 8
+            await part.locator("summary").click()
+            await part.locator(".own img").evaluate("picture => picture.decode()")
+            whole = await part.locator(".own img").bounding_box()
+            assert whole is not None
+            assert whole["width"] >= width
+            assert whole["height"] >= height
+        assert await seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 async def test_the_raw_data_and_every_change_of_ours_are_there(chromium: Browser):

@@ -35,7 +35,8 @@ const FURTHER = {
     if (!form) return;
     const words = selected().map((box) => box.closest("li").querySelector(".summary").textContent);
     if (!words.length) return say(form.dataset.none);
-    sure(document.getElementById("sure").dataset.title.replace("%", words.length), words, () => send(form));
+    const title = document.getElementById("sure").dataset.title.replace("%", words.length);
+    sure(title, words, form.querySelector("button.danger"), () => send(form));
   },
   stop: () => reach("call"),
   block: () => reach("server"),
@@ -62,8 +63,10 @@ function nextRisk() {
 // What reaches further than one request is asked about once, with what it withdraws counted and named.
 const NAMED = 10;
 
-function sure(title, words, act) {
+function sure(title, words, pressed, act) {
   const place = document.getElementById("sure");
+  // Without the key that is written behind it.
+  place.querySelector(".danger").textContent = pressed.firstChild.textContent.trim();
   place.querySelector("h2").textContent = title;
   const more = words.length - NAMED;
   place.querySelector("p").textContent = more > 0 ? place.dataset.more.replace("%", more) : "";
@@ -82,7 +85,7 @@ async function reach(far) {
   try {
     const answer = await ask(`/review/${id}/withdrawn?reach=${far}`);
     const { title, about } = await answer.json();
-    if (button.isConnected && answer.ok) sure(title, about, () => button.isConnected && send(button.form, button));
+    if (button.isConnected && answer.ok) sure(title, about, button, () => button.isConnected && send(button.form, button));
   } catch (error) {
     lost(error);
   }
