@@ -113,13 +113,12 @@ class ServerRequest:
     @property
     def feature(self) -> Any:
         """The tool, prompt, resource or template that is requested, if the caller may see it; else ``None``."""
-        core, found = self._core or self._call.core, None
-        if self.method == "tools/call":
-            found = core.features.tools.get(self.params.name)
-        elif self.method == "prompts/get":
-            found = core.features.prompts.get(self.params.name)
-        elif self.method == "resources/read":
-            found = core.resource(self.params.uri)
+        core = self._core or self._call.core
+        if self.method == "resources/read":
+            found: Any = core.resource(self.params.uri)
+        else:
+            registry: Any = {"tools/call": core.features.tools, "prompts/get": core.features.prompts}.get(self.method)
+            found = None if registry is None else registry.get(self.params.name)
         return None if found is None or found.is_hidden_from(self.ctx.request.principal) else found
 
     @property

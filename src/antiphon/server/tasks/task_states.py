@@ -78,17 +78,11 @@ class TaskEvent(StrEnum):
 
 _ENDING = {TaskEvent.RETURN: TaskState.COMPLETED, TaskEvent.FAIL: TaskState.FAILED}
 
-
-def _make_end_states(state: TaskState) -> dict[TaskEvent, TaskState]:
-    return {TaskEvent.ANSWER: state, TaskEvent.CANCEL: state}
-
+_UNHELD = {TaskEvent.TAKE: TaskState.RUNNING, TaskEvent.ANSWER: TaskState.READY, TaskEvent.CANCEL: TaskState.CANCELLED}
+"""Of a state in which no process holds the task."""
 
 TRANSITIONS: Mapping[TaskState, Mapping[TaskEvent, TaskState]] = {
-    TaskState.READY: {
-        TaskEvent.TAKE: TaskState.RUNNING,
-        TaskEvent.ANSWER: TaskState.READY,
-        TaskEvent.CANCEL: TaskState.CANCELLED,
-    },
+    TaskState.READY: _UNHELD,
     TaskState.RUNNING: {
         TaskEvent.TAKE: TaskState.RUNNING,
         TaskEvent.ANSWER: TaskState.RUNNING,
@@ -97,11 +91,7 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskEvent, TaskState]] = {
         TaskEvent.CANCEL: TaskState.STOPPING,
         **_ENDING,
     },
-    TaskState.PARKED: {
-        TaskEvent.TAKE: TaskState.RUNNING,
-        TaskEvent.ANSWER: TaskState.READY,
-        TaskEvent.CANCEL: TaskState.CANCELLED,
-    },
+    TaskState.PARKED: _UNHELD,
     TaskState.STOPPING: {
         TaskEvent.TAKE: TaskState.CANCELLED,
         TaskEvent.ANSWER: TaskState.STOPPING,
@@ -110,9 +100,10 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskEvent, TaskState]] = {
         TaskEvent.UNWIND: TaskState.CANCELLED,
         **_ENDING,
     },
-    TaskState.COMPLETED: _make_end_states(TaskState.COMPLETED),
-    TaskState.FAILED: _make_end_states(TaskState.FAILED),
-    TaskState.CANCELLED: _make_end_states(TaskState.CANCELLED),
+    **{
+        state: {TaskEvent.ANSWER: state, TaskEvent.CANCEL: state}
+        for state in (TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELLED)
+    },
 }
 """By state, the state that each event leads to."""
 
