@@ -7,6 +7,7 @@ known of the tools is in ``known_tools``. ``client`` and ``by_hand`` make the ca
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from types import CoroutineType
@@ -16,7 +17,7 @@ from msgspec import Struct, structs
 
 from antiphon.client.answers.answerers import find_method
 from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
-from antiphon.client.known_tools import KnownTools, log
+from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import ServerLink
 from antiphon.client.notifications import Cache
 from antiphon.client.requests.attempts import BecameTask
@@ -28,6 +29,8 @@ from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.outcome_filter import pass_outcome
 from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
+
+log = logging.getLogger("antiphon.client")
 
 # Not where it is defined: messages depend on nothing of this machine.
 explain_other_names(CallToolResult)
