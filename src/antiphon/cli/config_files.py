@@ -378,8 +378,9 @@ class WatchedServers:
         """The tools that their entries allow and deny, as globs by name of the server."""
 
     def log_unknown(self, said: GatewaySettings) -> None:
-        """Log which settings are about servers that none of the files has."""
-        for unknown in said.find_unknown_servers([name for entries in self._last.values() for name in entries]):
+        """Log which settings are about servers that no file has: neither these, nor those where names are looked up."""
+        known = [name for entries in (*self._last.values(), list_names(None)) for name in entries]
+        for unknown in said.find_unknown_servers(list(dict.fromkeys(known))):
             log.warning("antiphon.toml: %s", make_inert(unknown))
 
     async def changes(self, every: float = EVERY) -> AsyncIterator[Mapping[str, Target]]:

@@ -116,20 +116,22 @@ async def test_a_profile_chooses_servers_and_tools(tmp_path: Path):
 
 
 async def test_settings_for_a_server_that_is_not_there_are_named(tmp_path: Path):
-    """A misspelt name would leave a tool callable that the file denies; a server that is not chosen is known."""
+    """A misspelt name would leave a tool callable that the file denies; a server of another file is known."""
     shop = {"command": sys.executable, "args": [SHOP]}
     file = written(tmp_path / "mcp.json", shop=shop, other=shop)
+    (tmp_path / "antiphon").mkdir()
+    written(tmp_path / "antiphon" / "servers.json", elsewhere=shop)
     settings = tmp_path / "antiphon.toml"
     settings.write_text(
         f'{PATIENT}[gateway.servers.shopp]\ntools = ["*", "!describe"]\n[gateway.servers.other]\nprefix = "o"\n'
-        '[gateway.profiles.work.servers.files]\nprefix = "f"\n'
+        '[gateway.servers.elsewhere]\nprefix = "e"\n[gateway.profiles.work.servers.files]\nprefix = "f"\n'
     )
     options = ["--config", str(file), "--config", str(settings), "--only", "shop", "--yes", "--provider", "echo"]
     said: list[str] = []
     entry = {
         "command": sys.executable,
         "args": ["-m", "antiphon", "gateway", *options],
-        "env": environment(XDG_STATE_HOME=str(tmp_path)),
+        "env": environment(XDG_STATE_HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path)),
     }
     async with Client(entry, errlog=said.append) as client:
         assert "shop__describe" in {tool.name async for tool in client.tools()}
@@ -137,7 +139,7 @@ async def test_settings_for_a_server_that_is_not_there_are_named(tmp_path: Path)
     why = "holds for no server: there is none of that name"
     assert warned == [
         f"antiphon.toml: [gateway.servers.shopp] {why}; did you mean 'shop'?",
-        f"antiphon.toml: [gateway.profiles.work.servers.files] {why}; there are: shop, other",
+        f"antiphon.toml: [gateway.profiles.work.servers.files] {why}; there are: shop, other, elsewhere",
     ]
 
 

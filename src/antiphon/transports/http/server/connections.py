@@ -222,7 +222,6 @@ class _JoinedWrites(asyncio.Transport):
     """Whether a response begins with what is written next."""
     _held = b""
     """A head that is not written yet."""
-    _writing: asyncio.Handle
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
