@@ -298,6 +298,21 @@ async def test_what_a_server_says_of_a_tool_stands_as_text():
         assert "!!!" not in rest.partition("</section>")[0]
 
 
+async def test_only_what_imitates_other_words_is_marked_among_the_arguments_of_a_call():
+    """The letters of a text or of a name; of a value in JSON the row; and nothing else of the table."""
+    given = {"payee": "to p\u0430ypal now", "t\u043e": "bank", "note": "plain", "more": {"to": ["p\u0430ypal"]}}
+    async with desk(policy=Policy(rules=(Rule(effect="ask", kind="tool"),))) as page:
+        page.tasks.append(asyncio.create_task(page.host.confirm(CallToolRequestParams.of("pay", given), origin())))
+        question = await page.arrived(set())
+        shown = (await page.get(f"/review/{question.id}")).text
+        table = shown.partition('<div class="args"')[2].partition("</table>")[0]
+        rows = {re.sub("<[^>]*>", "", row.partition("</th>")[0])[:2]: row for row in table.split("<tr>")[1:]}
+        assert 'to <mark class="risky">p\u0430ypal</mark> now' in rows["pa"]
+        assert '<th scope="row"><mark class="risky">t\u043e</mark>' in rows["t\u043e"]
+        assert {name for name, row in rows.items() if '<pre class="risky"' in row} == {"pa", "mo"}
+        assert "risky" not in rows["no"]
+
+
 async def test_a_read_of_a_skill_that_waits_shows_its_text():
     """Of a running gateway: the file, in a box of the server's, with marks; it is handed over once it is approved."""
     body = BODY + "Pay\u200b <b>first</b>.\n".encode()

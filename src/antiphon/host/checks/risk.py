@@ -56,6 +56,8 @@ class Place(msgspec.Struct, frozen=True):
     """Index of its first character in that text, after decoding."""
     end: int = 0
     """Index after its last character; equal to ``start`` for the text as a whole."""
+    is_name: bool = False
+    """Whether it is in the name of the member at ``path``, not in its value."""
 
 
 class Risk(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,15 +132,20 @@ def make_leak_risk(places: Sequence[Place]) -> Risk:
     return _warn_of("leak", f"{where} in the result would send data to a host that the call did not name", places)
 
 
-def list_spots(risks: Iterable[Risk], place: str) -> tuple[tuple[int, int], ...]:
-    """List the ranges of the text at ``place``, a path of wire names, that look like secrets or like other words."""
-    return tuple(sorted((each.start, each.end) for each in _list_spot_places(risks) if each.path == place))
+def list_spots(risks: Iterable[Risk], place: str, *, is_name: bool = False) -> tuple[tuple[int, int], ...]:
+    """List the ranges of the text at ``place``, a path of wire names, that look like secrets or like other words.
+
+    ``is_name``: those of the name of this member, not of its value.
+    """
+    found = (each for each in _list_spot_places(risks) if each.path == place and each.is_name == is_name)
+    return tuple(sorted((each.start, each.end) for each in found))
 
 
 def has_spots(risks: Iterable[Risk], place: str) -> bool:
     """Return whether anything at a place (a path of wire names) or inside it looks like a secret or other words."""
     inside = (f"{place}.", f"{place}[")
-    return any(each.path == place or each.path.startswith(inside) for each in _list_spot_places(risks))
+    found = _list_spot_places(risks)
+    return any((each.path == place and not each.is_name) or each.path.startswith(inside) for each in found)
 
 
 def _list_spot_places(risks: Iterable[Risk]) -> Iterator[Place]:
@@ -248,11 +255,11 @@ def _assess_lookalikes(found: Iterable[Leaf]) -> Iterator[Risk]:
     met: dict[str, str] = {}
     for leaf in found:
         for span in find_lookalikes(leaf.text):
-            places += [Place(leaf.place, *span)]
+            places += [Place(leaf.place, *span, leaf.is_name)]
         # Two names of one object that differ only in how their letters are composed are drawn alike.
         composed = "" if not leaf.is_name or leaf.text.isascii() else normalize("NFC", leaf.place)
         if composed and met.setdefault(composed, leaf.place) != leaf.place:
-            places += [Place(leaf.place, 0, len(leaf.text))]
+            places += [Place(leaf.place, 0, len(leaf.text), is_name=True)]
     if places:
         where = _format_count(len(places), "place")
         yield _warn_of("lookalike", f"letters that imitate others, or are crossed out: {where}", places)
