@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
-from antiphon.cli.config_files import find_config_folder, names_of, origin_at, resolve_target
+from antiphon.cli.config_files import names_of, origin_at, resolve_target
 from antiphon.errors import ConfigError
 from antiphon.host.config import Config
 from antiphon.host.config.settings import ServerEntry
 from antiphon.host.config.toml_files import Trust
+from antiphon.host.store.store_location import config_folder
 from antiphon.identity import identity_of as found_at
 from tests.cli.program import SHOP
 
@@ -107,7 +109,7 @@ def test_the_whole_text_is_looked_up_first(folder: Path, name: str):
 def test_a_misspelt_server_is_recognised(folder: Path, config: str | None, typed: str, meant: str):
     """In the usual files and in one that was named; without a similar name, all are listed."""
     servers = {"mcpServers": {"shop": {"command": "true"}, "my files": {"url": "https://files.example.com/mcp"}}}
-    place = folder / config if config else find_config_folder() / "servers.json"
+    place = folder / config if config else config_folder(os.environ) / "servers.json"
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(json.dumps(servers))
     file = None if config is None else place

@@ -306,12 +306,13 @@ async def test_a_place_is_a_path_or_an_address(tmp_path: Path):
     [
         ("linux", {"HOME": "/users/ada"}, "/users/ada/.local/state/antiphon"),
         ("linux", {"HOME": "/users/ada", "XDG_STATE_HOME": "/state"}, "/state/antiphon"),
+        ("linux", {"HOME": "/users/ada", "XDG_STATE_HOME": "here"}, "/users/ada/.local/state/antiphon"),
         ("darwin", {"HOME": "/users/ada"}, "/users/ada/Library/Application Support/antiphon"),
         ("win32", {"HOME": "/users/ada", "LOCALAPPDATA": "/local"}, "/local/antiphon"),
     ],
 )
 def test_by_default_it_is_where_programs_keep_their_state(platform: str, environ: dict[str, str], folder: str):
-    """Each system has its own."""
+    """Each system has its own; a relative path would be another folder for each program."""
     assert state_folder(environ, platform) == Path(folder)
 
 

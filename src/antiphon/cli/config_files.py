@@ -30,6 +30,7 @@ from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import make_inert
 from antiphon.host.config.settings import Config, GatewaySettings, Profile, Served
 from antiphon.host.config.toml_files import Trust
+from antiphon.host.store.store_location import config_folder
 from antiphon.identity import command_of
 from antiphon.machine.files import name_errors, read_file
 from antiphon.machine.other_frameworks import suggest_similar
@@ -57,12 +58,12 @@ def config_paths() -> list[Path]:
 
     The user's own comes first: a project's may come from a stranger, and must not redefine a name that the user knows.
     """
-    return [find_config_folder() / "servers.json", *map(Path, _PROJECT)]
+    return [config_folder(os.environ) / "servers.json", *map(Path, _PROJECT)]
 
 
 def is_own(path: Path) -> bool:
     """Return whether a file is in the user's own configuration folder, and so belongs to no project."""
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(find_config_folder()))
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(config_folder(os.environ)))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -251,11 +252,6 @@ def ask_for_trust(
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Failed(f"{path}: not trusted, nothing was started")
     trust.add(path, data)
-
-
-def find_config_folder() -> Path:
-    """Return the user's configuration folder."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "antiphon"
 
 
 _URL = re.compile(r"(?:https?|wss?)://", re.IGNORECASE)

@@ -126,8 +126,8 @@ def test_a_project_that_names_no_model_of_the_users(place: Place):
 
 
 def test_where_files_are_looked_for():
-    """The user's by the XDG specification, the project's in its folder."""
-    user, project = config_paths({"HOME": "/home-of-me"}, Path("here"))
+    """The user's by the XDG specification, for which a relative path is none; the project's in its folder."""
+    user, project = config_paths({"HOME": "/home-of-me", "XDG_CONFIG_HOME": "relative"}, Path("here"))
     assert (str(user), str(project)) == ("/home-of-me/.config/antiphon/antiphon.toml", "here/antiphon.toml")
 
 

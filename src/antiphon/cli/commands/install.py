@@ -14,7 +14,7 @@ from typing import Annotated
 
 import click
 
-from antiphon.cli.config_files import ask_for_trust, describe_servers, find_config_folder, read_config
+from antiphon.cli.config_files import ask_for_trust, describe_servers, read_config
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list
 from antiphon.client.connection.server_files import substitute_variables
@@ -25,7 +25,7 @@ from antiphon.host.checks.visible import make_inert
 from antiphon.host.config.toml_files import Trust, load_config
 from antiphon.host.models.selection import USUAL
 from antiphon.host.providers.base import key_variables
-from antiphon.host.store.store_location import state_folder
+from antiphon.host.store.store_location import config_folder, state_folder
 from antiphon.machine.other_frameworks import suggest_similar
 from antiphon.web.page_reviewer import load_opener
 
@@ -70,7 +70,7 @@ def command(
     place = find_installation(host, file)
     change = place.plan(_find_program(), keep=keep, variables=_list_variables())
     if not change.served and not keep:
-        own = find_config_folder() / "servers.json"
+        own = config_folder(os.environ) / "servers.json"
         if not own.is_file() or not read_config(own):
             first = f"{KNOWN[host].title} has no servers that the gateway could serve: add one to it first, or to {own}"
             raise ConfigError("\n".join([first, *(f"{name}: {why}" for name, why in change.left.items())]))
@@ -164,7 +164,9 @@ def find_installation(host: str, file: Path | None) -> Installation:
     # Each file of a project counts as a separate installation.
     is_users = path == Path(os.path.realpath(usual))
     name = host if is_users else f"{host}-{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
-    return Installation(name, known, path, home=find_config_folder(), state=state_folder(os.environ), is_users=is_users)
+    return Installation(
+        name, known, path, home=config_folder(os.environ), state=state_folder(os.environ), is_users=is_users
+    )
 
 
 def _list_variables() -> Sequence[str]:

@@ -27,7 +27,7 @@ from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.config import settings
 from antiphon.host.model_catalogue import PROVIDERS, Model
 from antiphon.host.models.selection import fill_in_model, standard_model
-from antiphon.host.store.store_location import state_folder
+from antiphon.host.store.store_location import config_folder, state_folder
 from antiphon.machine.files import decode_text, name_errors, open_file, parse_toml, read_file, replace_file
 from antiphon.machine.other_frameworks import suggest_similar
 
@@ -38,8 +38,7 @@ MAX_CONFIG = 1024 * 1024
 
 def config_paths(environ: Mapping[str, str], folder: Path | None = None) -> tuple[Path, Path]:
     """Return the paths of the user's file (XDG Base Directory Specification) and of the project's in ``folder``."""
-    home = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".config")
-    return Path(home) / "antiphon" / NAME, (folder or Path()) / NAME
+    return config_folder(environ) / NAME, (folder or Path()) / NAME
 
 
 def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder: Path | None = None) -> settings.Config:

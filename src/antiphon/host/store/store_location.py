@@ -94,4 +94,15 @@ def state_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Pa
         return Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "antiphon"
     if platform == "darwin":
         return home / "Library" / "Application Support" / "antiphon"
-    return Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "antiphon"
+    return _find_base(environ, "XDG_STATE_HOME", home / ".local" / "state") / "antiphon"
+
+
+def config_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder of this user's files of settings."""
+    return _find_base(environ, "XDG_CONFIG_HOME", Path(environ.get("HOME") or Path.home()) / ".config") / "antiphon"
+
+
+def _find_base(environ: Mapping[str, str], variable: str, usual: Path) -> Path:
+    # A relative path counts for nothing (XDG Base Directory Specification): each folder would have a state of its own.
+    given = Path(environ.get(variable) or "")
+    return given if given.is_absolute() else usual
