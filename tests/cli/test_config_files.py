@@ -74,6 +74,15 @@ def test_a_project_cannot_take_a_name_that_is_the_users(folder: Path):
     assert find_entry("c", None) is None
 
 
+def test_a_usual_file_that_is_there_and_cannot_be_read_is_no_missing_one(folder: Path):
+    """The name would otherwise be looked up in the project's."""
+    trusted(folder / ".mcp.json", {"a": {"command": "project"}})
+    (folder / "home" / "antiphon" / "servers.json").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"servers\.json"):
+        find_entry("a", None)
+    assert list_names(None) == ["a"]
+
+
 def test_the_servers_of_a_host_behind_the_gateway_are_found_by_name(folder: Path):
     """The gateway tells people to type such a name; a project cannot take it either."""
     path = write(folder / "home" / "antiphon" / "hosts" / "cursor.json", {"a": {"command": "moved"}})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from antiphon.host.store import open_store
 from antiphon.machine.files import (
     bound_by_open_files,
     decode_text,
+    find_home,
+    is_there,
     open_file,
     open_replacement,
     read_file,
@@ -202,3 +205,31 @@ def test_half_of_the_files_that_may_be_open_is_a_bound(soft: int | None, most: i
     limit = resource.RLIM_INFINITY if soft is None else soft
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     assert bound_by_open_files(1000) == most
+
+
+def test_a_user_without_a_home_has_the_root_folder(monkeypatch: pytest.MonkeyPatch):
+    """In a container any number may be a user's, and no file says where this user is at home."""
+
+    def find_nobody(_number: int) -> object:
+        raise KeyError
+
+    assert find_home({"HOME": "/users/ada"}) == Path("/users/ada")
+    monkeypatch.delenv("HOME")
+    assert find_home() == Path(pwd.getpwuid(os.getuid()).pw_dir)
+    monkeypatch.setattr(pwd, "getpwuid", find_nobody)
+    assert find_home() == Path("/")
+    assert find_home({}) == Path("/")
+
+
+def test_a_file_of_settings_is_there_or_not_and_anything_else_is_an_error(tmp_path: Path):
+    """A folder, a broken link, a place that cannot be looked at: settings would silently not apply."""
+    file, link, folder = (tmp_path / name for name in ("file", "link", "folder"))
+    file.touch()
+    folder.mkdir()
+    link.symlink_to("nowhere")
+    assert is_there(file)
+    assert not is_there(tmp_path / "other")
+    assert not is_there(file / "below")
+    for wrong in (folder, link, tmp_path / ("x" * 300)):
+        with pytest.raises(ConfigError, match=wrong.name):
+            is_there(wrong)

@@ -32,7 +32,7 @@ from antiphon.host.config.settings import Config, GatewaySettings, Profile, Serv
 from antiphon.host.config.toml_files import Trust
 from antiphon.host.store.store_location import config_folder
 from antiphon.identity import command_of
-from antiphon.machine.files import name_errors, read_file
+from antiphon.machine.files import is_there, name_errors, read_file
 from antiphon.machine.other_frameworks import suggest_similar
 from antiphon.wire.origin import Origin, describe_target, identify_target, list_coarser
 
@@ -80,8 +80,9 @@ def read_config(path: Path) -> Mapping[str, server_files.ServerEntry]:
 def _list_lookup_files(config: Path | None) -> list[Path]:
     """Return where a name is looked up: this file only, or the usual files and those of hosts behind the gateway."""
     own, *projects = config_paths()
-    usual = (own, *sorted(own.with_name("hosts").glob("*.json")), *projects)
-    return [path for path in usual if path.is_file()] if config is None else [config]
+    hosts = own.with_name("hosts")
+    moved = sorted(hosts.glob("*.json")) if os.access(hosts, os.R_OK | os.X_OK) else []
+    return [own, *moved, *projects] if config is None else [config]
 
 
 def find_entry(name: str, config: Path | None) -> FoundEntry | None:
@@ -90,6 +91,8 @@ def find_entry(name: str, config: Path | None) -> FoundEntry | None:
     A project's file must be trusted first; in a file that was named, only an entry with variables must be.
     """
     for path in _list_lookup_files(config):
+        if config is None and not is_there(path):
+            continue
         # Read once, so that exactly the bytes that are shown are trusted and used.
         data = read_bytes(path)
         servers = server_files.read_servers(data, path)
@@ -123,7 +126,7 @@ def find_entries(files: Sequence[Path]) -> dict[str, FoundEntry]:
     """
     found: dict[str, FoundEntry] = {}
     errors: list[ConfigError | Failed] = []
-    for path in files or [path for path in config_paths() if path.is_file()]:
+    for path in files or [path for path in config_paths() if is_there(path)]:
         try:
             entries = entries_of(path, is_named=bool(files))
         except (ConfigError, Failed) as error:
@@ -409,7 +412,7 @@ class WatchedServers:
 
     def _read_again(self) -> dict[str, FoundEntry]:
         last: dict[Path, dict[str, FoundEntry]] = {}
-        for path in self._files or [path for path in config_paths() if path.is_file()]:
+        for path in self._files or [path for path in config_paths() if is_there(path)]:
             try:
                 last[path] = entries_of(path, is_named=bool(self._files), may_ask=False)
             except Failed as error:

@@ -11,8 +11,8 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO
@@ -26,6 +26,13 @@ _log = logging.getLogger("antiphon")
 _PRIVATE = 0o600
 # Opening a pipe waits for its other end. Windows has neither of these, but tells text from bytes.
 _READING = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT"))
+
+
+def find_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the user's home; as in containers, the root folder for a user who has none."""
+    with suppress(RuntimeError):
+        return Path(environ.get("HOME") or Path.home())
+    return Path("/")
 
 
 def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
@@ -56,6 +63,19 @@ def name_errors(place: object) -> Generator[None]:
         yield
     except OSError as error:
         raise ConfigError(f"{place}: {error.strerror}") from None
+
+
+def is_there(path: Path) -> bool:
+    """Return whether there is a file; raise ``ConfigError`` for a folder, a broken link or the like."""
+    try:
+        path.lstat()
+        if path.is_file():
+            return True
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    raise ConfigError(f"{path}: cannot be read as a file, so its settings would not apply")
 
 
 def decode_text(data: bytes, place: object, most: int, *, encoding: str = "utf-8-sig") -> str:

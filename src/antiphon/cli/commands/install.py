@@ -26,6 +26,7 @@ from antiphon.host.config.toml_files import Trust, load_config
 from antiphon.host.models.selection import USUAL
 from antiphon.host.providers.base import key_variables
 from antiphon.host.store.store_location import config_folder, state_folder
+from antiphon.machine.files import find_home
 from antiphon.machine.other_frameworks import suggest_similar
 from antiphon.web.page_reviewer import load_opener
 
@@ -128,11 +129,11 @@ def _report_change(place: Installation, change: FileChange, title: str) -> Itera
 def list_hosts() -> list[tuple[str, Installation]]:
     """Return the hosts that are on this machine: their file is there, or its folder, or the gateway is installed."""
     found = [(name, find_installation(name, None)) for name in KNOWN]
-    own = Path(os.path.realpath(Path.home()))
+    own = Path(os.path.realpath(find_home()))
     return [
         (name, place)
         for name, place in found
-        if place.is_installed or place.path.is_file() or (place.path.parent != own and place.path.parent.is_dir())
+        if place.is_installed or os.access(place.path if place.path.parent == own else place.path.parent, os.F_OK)
     ]
 
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.errors import ConfigError
-from antiphon.machine.files import decode_text, name_errors, parse_toml, read_file
+from antiphon.machine.files import decode_text, find_home, name_errors, parse_toml, read_file
 
 MAX_FILE = 1024 * 1024
 """Most bytes; a file with a hundred servers has 50 kB."""
@@ -138,7 +138,7 @@ def substitute_variables(entry: ServerEntry, environ: Mapping[str, str], folder:
             raise ConfigError(
                 f"{place}: only VS Code can ask for {asked[0]}; write ${{NAME}} and set the variable NAME"
             )
-        folders = {"workspaceFolder": str(folder), "userHome": str(Path.home())}
+        folders = {"workspaceFolder": str(folder), "userHome": str(find_home())}
         # Piece by piece, so that a folder whose name contains a variable is not substituted again.
         pieces = _FOLDERS.split(text)
         return "".join(folders[piece] if at % 2 else _VARIABLE.sub(value, piece) for at, piece in enumerate(pieces))

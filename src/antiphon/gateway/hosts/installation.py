@@ -27,7 +27,7 @@ from antiphon.client.connection.server_files import ServerEntry, is_switched_off
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.host_documents import HostDocument, read_document
 from antiphon.json_schema.validator import suggest_name
-from antiphon.machine.files import name_errors, read_file, replace_file
+from antiphon.machine.files import find_home, name_errors, read_file, replace_file
 
 _ASKED = re.compile(r"\$\{(?:input|command|file):|\{file:")
 _BARE_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
@@ -194,7 +194,7 @@ class Installation:
     @property
     def is_installed(self) -> bool:
         """Whether ``install`` was carried out, and not undone."""
-        return self._record.exists()
+        return os.access(self._record, os.F_OK)
 
     def plan(self, command: str, *, keep: bool, variables: Sequence[str] = ()) -> FileChange:
         """Return what ``install`` will do; nothing is changed. Raises ``ConfigError`` if the file cannot be read.
@@ -426,5 +426,5 @@ KNOWN: Mapping[str, HostFile] = msgspec.toml.decode(
 def place_of(host: HostFile, environ: Mapping[str, str]) -> Path:
     """Return the path of a host's file on this machine, whether the file exists or not."""
     place = host.places.get(sys.platform, host.places["*"])
-    home = environ.get("HOME") or environ.get("USERPROFILE") or str(Path.home())
+    home = environ.get("HOME") or environ.get("USERPROFILE") or str(find_home())
     return Path(place.replace("$APPDATA", environ.get("APPDATA", "~/AppData/Roaming")).replace("~", home, 1))

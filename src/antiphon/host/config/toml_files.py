@@ -28,7 +28,7 @@ from antiphon.host.config import settings
 from antiphon.host.model_catalogue import PROVIDERS, Model
 from antiphon.host.models.selection import fill_in_model, standard_model
 from antiphon.host.store.store_location import config_folder, state_folder
-from antiphon.machine.files import decode_text, name_errors, open_file, parse_toml, read_file, replace_file
+from antiphon.machine.files import decode_text, is_there, name_errors, open_file, parse_toml, read_file, replace_file
 from antiphon.machine.other_frameworks import suggest_similar
 
 NAME = "antiphon.toml"
@@ -52,7 +52,7 @@ def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder:
     if file is not None:
         found = _combine_documents(_read_document(file), None, (file,))
     else:
-        documents = {path: _read_document(path) for path in (user, project) if _is_there(path)}
+        documents = {path: _read_document(path) for path in (user, project) if is_there(path)}
         found = _combine_documents(documents.get(user, ConfigDocument()), documents.get(project), tuple(documents))
         if project in documents:
             _check_project(documents[project], project)
@@ -60,19 +60,6 @@ def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder:
     config = msgspec.structs.replace(found, models=models)
     config.catalogue()  # finds a default or an order that names no model
     return config
-
-
-def _is_there(path: Path) -> bool:
-    """Return whether there is a file; raise ``ConfigError`` for a folder, a broken link or the like."""
-    try:
-        path.lstat()
-        if path.is_file():
-            return True
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    raise ConfigError(f"{path}: cannot be read as a file, so its settings would not apply")
 
 
 def _read_document(path: Path) -> ConfigDocument:

@@ -19,6 +19,7 @@ from typing import Any, cast
 from antiphon.errors import ConfigError
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
+from antiphon.machine.files import find_home
 from antiphon.machine.public_names import describe_install
 from antiphon.sql.database_store import runner_at
 
@@ -89,7 +90,7 @@ class _Later:
 
 def state_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
     """Return the folder for the state of this user's programs."""
-    home = Path(environ.get("HOME") or Path.home())
+    home = find_home(environ)
     if platform == "win32":
         return Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "antiphon"
     if platform == "darwin":
@@ -99,7 +100,7 @@ def state_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Pa
 
 def config_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder of this user's files of settings."""
-    return _find_base(environ, "XDG_CONFIG_HOME", Path(environ.get("HOME") or Path.home()) / ".config") / "antiphon"
+    return _find_base(environ, "XDG_CONFIG_HOME", find_home(environ) / ".config") / "antiphon"
 
 
 def _find_base(environ: Mapping[str, str], variable: str, usual: Path) -> Path:

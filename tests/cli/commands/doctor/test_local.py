@@ -96,6 +96,18 @@ def test_settings_for_a_server_that_is_not_there_are_odd(tmp_path: Path, monkeyp
     assert odd.text.endswith("did you mean 'github'?")
 
 
+def test_folders_that_cannot_be_looked_at_are_named_and_the_rest_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As in those of another user, when a program runs under a name of its own with the HOME of somebody else."""
+    closed = tmp_path / ("x" * 300)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(closed))
+    found = kinds()
+    assert (found[str(closed / "antiphon" / "servers.json")], found["antiphon.toml"]) == ("failed", "failed")
+    assert found["python"] == "ok"
+
+
 def test_a_terminal_is_described(monkeypatch: pytest.MonkeyPatch):
     """Where it is, and whether it may be coloured."""
     monkeypatch.setattr(checks, "find_terminal", lambda: "/dev/pts/7")

@@ -52,7 +52,7 @@ from antiphon.host.store import MemoryStore, open_store, usual_store
 from antiphon.host.store.chain import RecordSearch, Step
 from antiphon.host.store.store_location import state_folder
 from antiphon.host.terminal.tty import find_terminal
-from antiphon.machine.files import open_replacement, parse_toml
+from antiphon.machine.files import find_home, is_there, open_replacement, parse_toml
 from antiphon.machine.public_names import describe_install
 from antiphon.wire.content import TextContent
 from antiphon.wire.revisions import REVISIONS, find_revision
@@ -147,15 +147,15 @@ def _check_terminal() -> DoctorFinding:
 
 def _config_files(config: Path | None) -> Iterator[DoctorFinding]:
     for path in config_files.config_paths() if config is None else [config]:
-        if config is None and not path.is_file():
-            yield DoctorFinding("note", str(path), "not there")
-            continue
-        yield from _check_servers(path)
+        yield from _check_servers(path, may_lack=config is None)
 
 
-def _check_servers(path: Path) -> Iterator[DoctorFinding]:
+def _check_servers(path: Path, *, may_lack: bool = False) -> Iterator[DoctorFinding]:
     """Name the servers of a file, and why some cannot be used."""
     try:
+        if may_lack and not is_there(path):
+            yield DoctorFinding("note", str(path), "not there")
+            return
         servers = config_files.read_config(path)
     except ConfigError as error:
         yield _report_mistake(path, error)
@@ -182,7 +182,7 @@ def _check_hosts() -> Iterator[DoctorFinding]:
             yield DoctorFinding("failed", name, f"{wrong}: antiphon uninstall {name}, and install it again")
         else:
             yield DoctorFinding("ok", name, "the gateway is installed")
-        if place.servers.is_file():
+        if os.access(place.servers, os.F_OK):
             yield from _check_servers(place.servers)
 
 
@@ -259,7 +259,7 @@ def describe_version() -> dict[str, object]:
 async def collect_report(findings: Sequence[DoctorFinding], config: Path | None) -> dict[str, list[str]]:
     """Return the lines of the report by section."""
     usual = (*host_paths(os.environ), *config_files.config_paths(), *(place.servers for _, place in list_hosts()))
-    paths = [path for path in (usual if config is None else [config]) if path.is_file()]
+    paths = [path for path in (usual if config is None else [config]) if os.access(path, os.F_OK)]
     return {
         "versions": [formats.json_line(describe_version())],
         "findings of antiphon doctor": [_describe_finding(one) for one in findings],
@@ -338,7 +338,7 @@ def clean_text(text: str, environ: Mapping[str, str]) -> str:
     secrets = [value for name, value in environ.items() if _SECRET_VARIABLE.search(name) and len(value) > 3]
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, _REMOVED)
-    return mask_text(_URL.sub(r"\1\2", text)).replace(f"{Path.home()}{os.sep}", f"~{os.sep}")
+    return mask_text(_URL.sub(r"\1\2", text)).replace(f"{find_home()}{os.sep}", f"~{os.sep}")
 
 
 _PINGS = 5
