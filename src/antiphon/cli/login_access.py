@@ -13,7 +13,12 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from yarl import URL
+
+from antiphon.auth.client.access import access_to
 from antiphon.auth.client.authorization_code import open_browser
+from antiphon.auth.client.discovery import discover_server
+from antiphon.auth.client.fetch import open_fetch
 from antiphon.auth.client.file_store import FileLogins
 from antiphon.auth.client.oauth import OAuth, OpenPage
 from antiphon.auth.client.store import Login, LoginStore
@@ -38,9 +43,6 @@ def open_logins(principal: str | None = None) -> LoginStore:
 
 def server_of(address: Address) -> str:
     """Return the address of a server as it is in ``Login.server``."""
-    # Imported here and below, because it loads aiohttp.
-    from antiphon.auth.client.access import access_to
-
     access = access_to(address.url, OAuth(), ssl=address.ssl, proxy=address.proxy)
     return str(getattr(access, "server", ""))
 
@@ -114,11 +116,6 @@ async def describe_sign_in(address: Address) -> str:
     Raises:
         Unauthorized: the server does not say it, or its answer cannot be used; the message says why.
     """
-    from yarl import URL
-
-    from antiphon.auth.client.discovery import discover_server
-    from antiphon.auth.client.fetch import open_fetch
-
     server = URL(server_of(address))
     async with open_fetch(server, ssl=address.ssl, proxy=address.proxy) as fetch:
         found = await discover_server(fetch, server, None)

@@ -15,7 +15,7 @@ from antiphon.channel import Channel
 from antiphon.cli.config_files import address_of, read_config, resolve_target
 from antiphon.cli.host_options import Answering, choose_host
 from antiphon.cli.options import AnswerOptions, Reach
-from antiphon.cli.output.formats import FAILED, prefix_errors
+from antiphon.cli.output.formats import FAILED, json_line, prefix_errors
 from antiphon.cli.output.progress import LEGEND, Teller, format_message
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Target
@@ -122,8 +122,6 @@ async def _choose_auth(target: Target, headers: Mapping[str, str] | None) -> OAu
 
 def format_log(params: LoggingMessageNotificationParams) -> str:
     """Format a server's log message as one line."""
-    from antiphon.cli.output.formats import json_line
-
     text = params.data if isinstance(params.data, str) else json_line(params.data)
     return f"[{params.level}] {params.logger + ': ' if params.logger else ''}{text}"
 

@@ -21,7 +21,7 @@ from antiphon.auth.client.oauth import Auth
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError, PeerError
 from antiphon.identity import command_of, launch_of
-from antiphon.transports.http.client.error_replies import Dial, Pause
+from antiphon.transports.http.client.error_replies import Dial, Pause, http_status, is_not_streamable
 from antiphon.wire.origin import MEMORY, Equipment, Launch
 
 
@@ -242,7 +242,6 @@ def speaks_oldest(where: Serves | Command | Address) -> Callable[[PeerError], bo
     """Return a function that tells from a server's error reply to ``initialize`` that HTTP+SSE must be used."""
     if not isinstance(where, Address) or not where.url.startswith("http"):
         return lambda _error: False
-    from antiphon.transports.http.client.error_replies import http_status, is_not_streamable
 
     def may_be(error: PeerError) -> bool:
         # Some servers refuse with an HTTP status, others with a JSON-RPC error; trying costs one request.

@@ -17,7 +17,8 @@ from antiphon.errors import AntiphonError, ConfigError, RemoteProtocolError
 from antiphon.machine.asyncio_tasks import find_loop
 from antiphon.machine.other_frameworks import ELSEWHERE
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
-from antiphon.server.serving.worker import StopWatch, collect_less
+from antiphon.server.serving.worker import StopWatch, collect_less, serve_as_worker, watch_parent
+from antiphon.server.serving.worker_link import take_inherited_ends
 from antiphon.server.state.request_state import check_encryption
 
 if TYPE_CHECKING:
@@ -395,12 +396,8 @@ async def serve_with_workers(
         ConfigError: see ``network_server``; or the server cannot have workers, and the message says why.
         AntiphonError: no worker could be started.
     """
-    from antiphon.server.serving.worker_link import take_inherited_ends
-
     ends = take_inherited_ends()
     if ends is not None:
-        from antiphon.server.serving.worker import serve_as_worker, watch_parent
-
         watch_parent(ends)
         collect_less()
         await serve_as_worker(service, lambda: network_server(service, transport, host, port, options), ends)
