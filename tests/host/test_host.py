@@ -56,6 +56,7 @@ def test_a_part_that_does_not_exist_is_named(wrong: dict):
     ("wrong", "said"),
     [
         ({"provider": 5}, 'provider is "echo", "manual" or a Provider; 5 has no name, tools, personal, complete'),
+        ({"provider": Echo}, "provider is a class: make one, as in Echo()"),
         ({"policy": "allow"}, "Host(policy=) must be Policy or None, got 'allow'"),
         ({"limits": 5}, "Host(limits=) must be Limits or None, got 5"),
         ({"budget": 5}, "Host(budget=) must be Budget or None, got 5"),

@@ -151,12 +151,30 @@ async def test_tags_and_versions_are_sent_and_found() -> None:
         ({"timeout": "5"}, "timeout= is a number of seconds, not '5'"),
         ({"visible": True}, "visible= is a function"),
         ({"visibel": is_ann}, "did you mean visible="),
+        ({"name": 5}, "name= is text, not 5"),
+        ({"title": 5}, "title= is text, not 5"),
+        ({"description": b"x"}, "description= is text, not b'x'"),
+        ({"version": 2}, "version= is text, not 2"),
+        ({"ui": 5}, "ui= is text, not 5"),
+        ({"meta": [1]}, r"meta= takes names with their values, not \[1\]"),
+        ({"output_schema": "x"}, "output_schema= takes names with their values, not 'x'"),
     ],
 )
 def test_wrong_options_are_refused(options: Any, words: str) -> None:
     """At the decorator."""
     with pytest.raises(ConfigError, match=words):
-        Server("shop").tool(name="sell", **options)(lambda: "done")
+        Server("shop").tool(**{"name": "sell", **options})(lambda: "done")
+
+
+@pytest.mark.parametrize("option", ["name", "title", "description", "mime_type"])
+def test_what_is_no_text_is_no_option_of_a_resource_or_a_prompt_either(option: str) -> None:
+    """It would make a list that no client can read."""
+    given: Any = {option: 5}
+    with pytest.raises(ConfigError, match=f"{option}= is text, not 5"):
+        Server("shop").resource("shop://stock", **given)(lambda: "ten")
+    if option != "mime_type":
+        with pytest.raises(ConfigError, match=f"{option}= is text, not 5"):
+            Server("shop").prompt(**given)(lambda: "?")
 
 
 async def hints(server: Server, method: str, principal: str | None = None, **params: Any) -> tuple[int, str]:

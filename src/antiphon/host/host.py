@@ -436,6 +436,8 @@ def _make_provider(given: str | Provider) -> Provider:
     missing = [name for name in ("name", "tools", "personal", "complete") if not hasattr(given, name)]
     if missing:
         raise ConfigError(f'provider is "echo", "manual" or a Provider; {given!r} has no {", ".join(missing)}')
+    if isinstance(made := cast("object", given), type):
+        raise ConfigError(f"provider is a class: make one, as in {made.__name__}()")
     return given
 
 

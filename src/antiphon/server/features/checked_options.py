@@ -143,8 +143,12 @@ def describe_access(meta: Meta | None, access: AccessOptions, place: str, known:
     tags, version = access.get("tags", ()), access.get("version")
     given = cast("Mapping[str, Any]", access)
     check_icons(given.get("icons"), place)
-    if not isinstance(given.get("meta") or {}, Mapping):
-        raise ConfigError(f"{place}: meta= takes names with their values, not {meta!r}")
+    for option in ("meta", "output_schema"):
+        if not isinstance(given.get(option) or {}, Mapping):
+            raise ConfigError(f"{place}: {option}= takes names with their values, not {given[option]!r}")
+    for option in ("name", "title", "description", "version", "mime_type", "ui"):
+        if not isinstance(given.get(option) or "", str):
+            raise ConfigError(f"{place}: {option}= is text, not {given[option]!r}")
     if unknown := sorted(access.keys() - known):
         raise TypeError(f"{place}: there is no option {unknown[0]}=")
     if isinstance(tags, str):

@@ -269,18 +269,18 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
         """
         signature = read_signature(function, noun="tool", name=options.get("name"))
         place, structured = signature.place, options.get("structured")
-        given = _check_name(options.get("name") or signature.name, place)
         arguments = Arguments(signature.parameters, place)
-        shape, validator, listed = _choose_output(signature, options.get("output_schema"), structured)
         annotations, meta = options.get("annotations"), options.get("meta")
+        if options:
+            meta = checked_options.describe_access(meta, options, place, ToolOptions.__annotations__)
+            meta = checked_options.declare_ui(options.get("ui"), options.get("visibility"), meta, place)
+        given = _check_name(options.get("name") or signature.name, place)
+        shape, validator, listed = _choose_output(signature, options.get("output_schema"), structured)
         annotations = annotations and checked_options.read_annotations(annotations, ToolAnnotations, place)
         confirmation = None
         if (confirm := options.get("confirm")) is not None:
             confirmation = Confirmation(confirm, {each.name: each.default for each in signature.parameters}, place)
             annotations, meta = declare_confirmation(confirm, annotations, meta)
-        if options:
-            meta = checked_options.declare_ui(options.get("ui"), options.get("visibility"), meta, place)
-            meta = checked_options.describe_access(meta, options, place, ToolOptions.__annotations__)
         bare = wire.Tool(
             name=given,
             title=options.get("title"),
