@@ -1,4 +1,4 @@
-"""Google's Agent Development Kit: ``LlmAgent(tools=[AntiphonToolset(client, host=host)])``.
+"""Google's Agent Development Kit: ``LlmAgent(tools=[AdkToolset(client, host=host)])``.
 
 Needs ``antiphon[google-adk]``.
 """
