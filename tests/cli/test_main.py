@@ -80,6 +80,9 @@ def test_every_command_has_help(name: str, cli: Cli):
         (["tools", "x", "--nonsense"], "No such option"),
         (["tools", "x", "--timeout", "soon"], "'soon' is not a valid float"),
         (["demo", "--products", "0"], "0 is not in the range"),
+        (["audit", "show", "99999999999999999999"], "is not in the range"),
+        (["review", "list", "--limit", "99999999999999999999"], "is not in the range"),
+        (["review", "approve", "a", "--scope", "always", "--uses", "99999999999999999999"], "is not in the range"),
     ],
 )
 def test_wrong_usage_is_2(arguments: list[str], message: str, cli: Cli):

@@ -9,6 +9,7 @@ import io
 import json
 import re
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from antiphon import Client, Context, Server
 from antiphon.errors import InvalidParams, Rejected
 from antiphon.host import Edit, MemoryStore, Queue, Scripted, digest
 from antiphon.host.audit import check_lines
+from antiphon.host.store import open_store
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record
 from antiphon.server.state import request_state
@@ -223,6 +225,13 @@ async def test_an_ask_opens_into_its_steps():
         words = ["received", "checked against your rules", "decided:", "sent to", "answered", "charged:"]
         assert [word for word, step in zip(words, steps, strict=True) if word in step] == words
         assert (await page.get("/history/99999")).status_code == 404
+
+
+async def test_no_number_in_an_address_is_too_large_for_a_store(tmp_path: Path):
+    """A database takes 64 bits; what is beyond them is the number of no record."""
+    async with desk(store=open_store(tmp_path / "host.db"), asks=True) as page:
+        for path in ("", "/text/request/0-0", "/again"):
+            assert (await page.get(f"/history/{2**63}{path}")).status_code == 404
 
 
 async def test_what_was_kept_is_shown_with_what_was_changed():

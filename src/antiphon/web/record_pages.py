@@ -29,6 +29,7 @@ from antiphon.host.review.history import sum_up_spending as figures
 from antiphon.host.review.keymap import keys_on
 from antiphon.host.review.question import Question
 from antiphon.host.store.ask_rows import Sought, SpentRow
+from antiphon.host.store.base import MAX_NUMBER
 from antiphon.host.store.chain import Entry
 from antiphon.web.site import THEMES, Site
 from antiphon.web.views import Whole, show_piece, show_whole
@@ -331,14 +332,13 @@ async def show_record(site: Site, request: Request) -> Response:
 async def find_history(site: Site, seq: int) -> AskHistory | None:
     """Read one ask, by the number of its first record; ``None`` if there is none."""
     await site.gather()
-    row = await site.store.ask(seq)
+    row = await site.store.ask(seq) if seq <= MAX_NUMBER else None
     return None if row is None else await read_ask(site.store, row)
 
 
 async def show_text_piece(site: Site, request: Request) -> Response:
     """Show a piece of a long text of what was kept."""
-    row = await site.store.ask(request.path_params["seq"])
-    kept = None if row is None else await read_ask(site.store, row)
+    kept = await find_history(site, request.path_params["seq"])
     of = request.path_params["of"]
     shown = None if kept is None else kept.answer if of == "answer" else kept.asked
     return show_piece(site, request, shown, f"/history/{request.path_params['seq']}")

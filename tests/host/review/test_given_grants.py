@@ -43,10 +43,24 @@ def test_a_grant_is_unbounded_only_by_name():
         Terms(uses=3, unbounded=True)
 
 
-@pytest.mark.parametrize("odd", [{"uses": -1}, {"money": -1}, {"until": -1.0}, {"until": 1e12}, {"until": math.nan}])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"uses": -1},
+        {"money": -1},
+        {"uses": 2**63},
+        {"money": 10**20},
+        {"until": -1.0},
+        {"until": 1e12},
+        {"until": math.nan},
+    ],
+)
 def test_odd_bounds_are_refused(odd: dict[str, float]):
-    """A negative one would count as used up only later, and a time without a date would break each list of grants."""
-    with pytest.raises(ValueError, match="bounds of at least 0, and end before"):
+    """A negative one would count as used up only later, and a time without a date would break each list of grants.
+
+    One that no database takes would fail only when the grant is kept, after the decision.
+    """
+    with pytest.raises(ValueError, match="bounds from 0 to 9223372036854775807, and end before"):
         Terms(**odd)
 
 

@@ -18,6 +18,7 @@ from antiphon.host.checks.people import Demands, write_decider
 from antiphon.host.checks.risk import Risk
 from antiphon.host.model_catalogue import ModelPrice
 from antiphon.host.providers.base import Usage
+from antiphon.host.store.base import MAX_NUMBER
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.envelope import encode_canonical, encode_value
 from antiphon.wire.origin import Origin
@@ -54,9 +55,10 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.unbounded and (self.uses, self.money, self.until) != (None, None, None):
             raise ValueError("terms have bounds or are unbounded, not both")
+        figures = self.uses or 0, self.money or 0
         # A later time could not be shown as a date.
-        if min(self.uses or 0, self.money or 0) < 0 or not 0 <= (self.until or 0) < 253_402_300_800:
-            raise ValueError("terms have bounds of at least 0, and end before the year 10000")
+        if min(figures) < 0 or max(figures) > MAX_NUMBER or not 0 <= (self.until or 0) < 253_402_300_800:
+            raise ValueError(f"terms have bounds from 0 to {MAX_NUMBER}, and end before the year 10000")
 
     @property
     def named(self) -> bool:

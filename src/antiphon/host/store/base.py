@@ -24,6 +24,8 @@ TAKEN = '{"became":"taken"}'
 """The outcome of a review that was withdrawn because its call was sent by another one."""
 OPEN: tuple[ReviewState, ...] = ("pending", "decided")
 """The states of a review whose ask still waits for an answer."""
+MAX_NUMBER = 2**63 - 1
+"""Largest number that a store takes: of a record, of uses, of nano-dollars."""
 UNDECIDED: dict[str, Any] = {"state": "pending", **dict.fromkeys(("decision", "by", "decided", "release", "approvals"))}
 """What a review has that nobody has decided, or whose decision was taken back."""
 

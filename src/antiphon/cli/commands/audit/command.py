@@ -29,6 +29,7 @@ from antiphon.host.audit import Audit, Proof, check_lines, day_of
 from antiphon.host.budget import DOLLAR
 from antiphon.host.review.history import sum_up_rows
 from antiphon.host.store import Store
+from antiphon.host.store.base import MAX_NUMBER
 from antiphon.host.store.chain import Fault, Head, RecordSearch, Step, verify_entries
 from antiphon.machine.files import open_file
 
@@ -196,7 +197,9 @@ async def list_(
 
 
 @commands.command()
-async def show(record: Annotated[int, click.IntRange(1)], *, as_json: Json = False, where: StoreOptions) -> None:
+async def show(
+    record: Annotated[int, click.IntRange(1, MAX_NUMBER)], *, as_json: Json = False, where: StoreOptions
+) -> None:
     """Show every step of the ask that a record belongs to.
 
     Usage:

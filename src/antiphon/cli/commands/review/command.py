@@ -23,6 +23,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import UNBOUNDED, Decision, Regenerate, ReviewItem, Terms
+from antiphon.host.store.base import MAX_NUMBER
 from antiphon.web.page_reviewer import load_opener
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
@@ -95,7 +96,7 @@ async def password() -> None:
 async def list_(
     *,
     follow: Annotated[bool, "--watch, -w: Go on listing new requests, until Ctrl-C."] = False,
-    limit: Annotated[int, click.IntRange(1)] = 1000,
+    limit: Annotated[int, click.IntRange(1, queue_list.MOST)] = 1000,
     after: str | None = None,
     as_json: Json = False,
     where: StoreOptions,
@@ -139,7 +140,7 @@ async def approve(
     ids: Ids,
     *,
     scope: Scope = "once",
-    uses: Annotated[int | None, click.IntRange(1)] = None,
+    uses: Annotated[int | None, click.IntRange(1, MAX_NUMBER)] = None,
     up_to: str | None = None,
     model: Model = None,
     end: Annotated[str | None, "--until WHEN: With --scope: until when it holds: 30m, 8h, 7d, or a date."] = None,

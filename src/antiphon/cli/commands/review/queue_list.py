@@ -203,8 +203,8 @@ _LEAST = 4
 """Least letters of an id that are shown: few enough to be typed."""
 _HASH = 12
 """Hexadecimal digits of a hash in a list: enough to exclude a coincidence."""
-_MOST = 10_000
-"""Most questions that are searched, far more than ever wait for one person."""
+MOST = 10_000
+"""Most questions that are searched or listed, far more than ever wait for one person."""
 _PAST: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 
 
@@ -216,7 +216,7 @@ async def find_question(store: Store, id: str) -> Question:
     id, _, hash = id.lower().partition(":")
     states: Sequence[tuple[ReviewState, ...]] = (("pending",), _PAST)
     for some in states:
-        found = [row.id for row in await store.reviews(some, _MOST, contents=False) if id and row.id.startswith(id)]
+        found = [row.id for row in await store.reviews(some, MOST, contents=False) if id and row.id.startswith(id)]
         if found:
             question = await Queue(store).get(find_by_prefix(id, found, ""))
             if hash and not question.hash.startswith(hash):
