@@ -16,6 +16,14 @@ def test_what_is_not_known_is_passed_over():
     assert read_document(data.encode(), ServerMetadata, "there").token_endpoint == "https://a/t"
 
 
+@pytest.mark.parametrize("kind", [ResourceMetadata, ServerMetadata])
+def test_a_member_that_is_null_is_not_there(kind):
+    """Serializers of Java and C# write every member that a document does not have as null."""
+    needed = {"resource": "https://a"} if kind is ResourceMetadata else {"issuer": "https://a"}
+    nulls = dict.fromkeys(kind.__struct_fields__) | needed
+    assert read_document(json.dumps(nulls).encode(), kind, "there") == kind(**needed)
+
+
 @pytest.mark.parametrize(
     "data",
     [

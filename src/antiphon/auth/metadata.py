@@ -70,7 +70,9 @@ D = TypeVar("D", ResourceMetadata, ServerMetadata)
 def read_document(data: bytes, kind: type[D], where: str) -> D:
     """Decode a metadata document; raise ``RemoteProtocolError``, which names ``where`` it was, if that fails."""
     try:
-        return msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8), type=kind)
+        members = msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8), type=dict[str, Any])
+        # Serializers of Java and C# write each member that a document does not have as null.
+        return msgspec.convert({name: value for name, value in members.items() if value is not None}, kind)
     except (msgspec.DecodeError, RecursionError) as error:
         raise RemoteProtocolError(f"{where} is not the OAuth metadata of a server: {error}") from None
 
