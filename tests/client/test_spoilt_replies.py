@@ -51,6 +51,7 @@ READ = {
     "half a pair, raw": (GOOD.replace('"x"', '"a\ud83d"').encode("utf-8", "surrogatepass"), "a\ufffd\ufffd\ufffd"),
     "latin-1": (GOOD.replace('"x"', '"\xe9"').encode("latin-1"), "\ufffd"),
     "error: null": (GOOD.replace('"result"', '"error":null,"result"').encode(), "x"),
+    "all that it lacks: null": (GOOD.encode()[:-1] + b',"method":null,"params":null}', "x"),
     "text id": (GOOD.replace('"id":%d', '"id":"%d"').encode(), "x"),
 }
 SPOILT = {

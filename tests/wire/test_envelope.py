@@ -111,6 +111,22 @@ def test_string_ids(text):
     assert decode_envelope(frame(id=text)).id == text
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        frame(result=None, error=None),
+        frame(id=..., params={"requestId": 7}, result=None, error=None),
+        frame(method=None, params=None, result={"x": 1}, error=None),
+        frame(method=None, params=None, error={"code": 1, "message": "m"}),
+    ],
+)
+def test_a_member_that_is_null_is_not_there(data):
+    """Serializers of Java and C# write what a message does not have as null, unless they are told otherwise."""
+    members = {name: value for name, value in msgspec.json.decode(data).items() if value is not None}
+    read, plain = decode_envelope(data), decode_envelope(msgspec.json.encode(members))
+    assert (read.id, read.method, read.error) == (plain.id, plain.method, plain.error)
+
+
 INVALID = [
     b"null",
     b"1",

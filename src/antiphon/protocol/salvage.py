@@ -53,11 +53,6 @@ class Remains(msgspec.Struct):
         return self.method is None and bool(self.result or self.error)
 
     @property
-    def has_null_error(self) -> bool:
-        """Whether it has a result beside an error that is null, as JSON-RPC 1.0 wrote, and some peers still do."""
-        return bool(self.result) and bytes(self.error) == b"null"
-
-    @property
     def request(self) -> RequestId | None:
         """The id of the request that it is, or replies to; ``None`` if it cannot be read."""
         return as_id(self.id)
@@ -121,10 +116,7 @@ def recover_id(data: bytes) -> RequestId | None:
 
 
 def salvage_reply(body: bytes) -> Envelope | None:
-    """Make a reply of what is no message, ``None`` if it is a request; without an id it is meant for the only request.
-
-    It is an error, except for a result beside ``"error": null``.
-    """
+    """Make an error reply of what is no message, ``None`` if it is a request; without an id it is of the only one."""
     try:
         remains = read_remains(body)
     except msgspec.DecodeError:
@@ -132,7 +124,5 @@ def salvage_reply(body: bytes) -> Envelope | None:
     if remains.method is not None:
         return None
     id = "" if remains.request is None else remains.request
-    if remains.has_null_error:
-        return Envelope(jsonrpc="2.0", id=id, result=remains.result)
     error = ErrorObject(code=InvalidRequest.CODE, message="The reply cannot be read")
     return Envelope(jsonrpc="2.0", id=id, error=error)

@@ -253,8 +253,6 @@ class PeerSession:
         outgoing = self._settle(id) if id is not None else None
         if outgoing is None:
             return self._misfit(id)
-        if remains.has_null_error:
-            return Replied(outgoing, remains.result, None)
         if outgoing.method.name.endswith("/list") and (listed := read_list(data)) is not None:
             return Replied(outgoing, listed.result, None)
         reason = error.message.partition(": ")[2]

@@ -56,12 +56,17 @@ class Envelope(Struct, frozen=True):
     error: ErrorObject | UnsetType = UNSET
 
 
-class _EnvelopeWithFloat(Envelope, frozen=True):
+class _LooseEnvelope(Struct, frozen=True):
+    jsonrpc: Literal["2.0"]
     id: Any = UNSET
+    method: str | UnsetType | None = UNSET
+    params: Raw = Raw(b"")
+    result: Raw = Raw(b"")
+    error: ErrorObject | UnsetType | None = UNSET
 
 
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
-_decode_with_float = msgspec.json.Decoder(_EnvelopeWithFloat).decode
+_decode_loose_envelope = msgspec.json.Decoder(_LooseEnvelope).decode
 _decode_batch = msgspec.json.Decoder(list[Raw]).decode
 # The closing quote is optional, so that an unterminated string is not searched again from every quote inside it.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
@@ -176,7 +181,7 @@ def decode_envelope(data: bytes) -> Envelope:
     try:
         envelope = read_mended(_decode_envelope, data)
     except msgspec.ValidationError as error:
-        envelope = _envelope_with_float(data)
+        envelope = _decode_loosely(data)
         if envelope is None:
             raise InvalidRequest(f"Invalid request: {error}") from None
     except (msgspec.DecodeError, RecursionError) as error:
@@ -186,14 +191,21 @@ def decode_envelope(data: bytes) -> Envelope:
     return envelope
 
 
-def _envelope_with_float(data: bytes) -> Envelope | None:
-    """Decode a message whose id is a whole number that is written as 3.0; ``None`` if that is not all that is wrong."""
+def _decode_loosely(data: bytes) -> Envelope | None:
+    """Decode a message whose id is a whole number written as 3.0, or whose ``method`` or ``error`` is null.
+
+    Serializers of Java and C# write each member that a message does not have as null. ``None`` if more is wrong.
+    """
     try:
-        read = read_mended(_decode_with_float, data)
+        read = read_mended(_decode_loose_envelope, data)
     except (msgspec.DecodeError, RecursionError):
         return None
-    id = as_id(read.id)
-    return None if id is None else Envelope(read.jsonrpc, id, read.method, read.params, read.result, read.error)
+    id = read.id if read.id is UNSET else as_id(read.id)
+    method = UNSET if read.method is None else read.method
+    error = UNSET if read.error is None else read.error
+    if (id is None and read.id is not None) or (method is UNSET and error is UNSET and not read.result):
+        return None
+    return Envelope(read.jsonrpc, id, method, read.params, read.result, error)
 
 
 def as_id(id: object) -> RequestId | None:

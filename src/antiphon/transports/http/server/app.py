@@ -367,11 +367,8 @@ class HttpApp:
         if listed is not None:
             await self._post_legacy(http, listed, body)
             return
-        reply = salvage_reply(body)
-        if reply is not None and reply.result:
-            await self._post_legacy(http, reply, body)
-            return
-        await self._refuse_replies(http, HttpRefusal(400, error), [body], recover_id(body) if reply is None else None)
+        id = recover_id(body) if salvage_reply(body) is None else None
+        await self._refuse_replies(http, HttpRefusal(400, error), [body], id)
 
     async def _refuse_replies(
         self, http: asgi.Http, refusal: HttpRefusal, messages: Sequence[bytes], id: RequestId | None = None
@@ -435,9 +432,7 @@ def _read_member(body: bytes) -> tuple[Envelope | None, HttpRefusal | None]:
         refusal = rules.check_id(envelope)
     except PeerError as error:
         envelope, refusal = None, HttpRefusal(400, error)
-    if refusal is not None:
-        envelope = salvage_reply(body)
-    return envelope, None if envelope is not None and envelope.result else refusal
+    return (envelope, None) if refusal is None else (salvage_reply(body), refusal)
 
 
 def _without_session(http: asgi.Http) -> HttpRefusal:
