@@ -67,13 +67,21 @@ def issuer_places(issuer: str) -> list[str]:
 D = TypeVar("D", ResourceMetadata, ServerMetadata)
 
 
+def read_members(data: bytes) -> dict[str, Any]:
+    """Decode a JSON object without a byte order mark and without members that are null; raise ``DecodeError``."""
+    try:
+        members = msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8), type=dict[str, Any])
+    except RecursionError:
+        raise msgspec.DecodeError("JSON is nested too deep") from None
+    # Serializers of Java and C# write each member that an object does not have as null.
+    return {name: value for name, value in members.items() if value is not None}
+
+
 def read_document(data: bytes, kind: type[D], where: str) -> D:
     """Decode a metadata document; raise ``RemoteProtocolError``, which names ``where`` it was, if that fails."""
     try:
-        members = msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8), type=dict[str, Any])
-        # Serializers of Java and C# write each member that a document does not have as null.
-        return msgspec.convert({name: value for name, value in members.items() if value is not None}, kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+        return msgspec.convert(read_members(data), kind)
+    except msgspec.DecodeError as error:
         raise RemoteProtocolError(f"{where} is not the OAuth metadata of a server: {error}") from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from codecs import BOM_UTF8
 
 import pytest
 from joserfc.jwk import ECKey, OctKey, RSAKey
@@ -170,6 +171,15 @@ async def test_keys_that_cannot_be_used_are_no_keys(status, body):
         server.issuer.bodies["/jwks"] = (status, body)
         assert (await server.tool(token=server.issuer.token())).status == 503
         assert "/elsewhere" not in server.issuer.paths
+
+
+async def test_a_byte_order_mark_before_metadata_and_keys_is_passed_over():
+    """Some web servers put one in front of files (RFC 8259, section 8.1)."""
+    async with protected() as server:
+        said = {"issuer": server.issuer.url, "jwks_uri": f"{server.issuer.url}/jwks"}
+        server.issuer.bodies["/.well-known/oauth-authorization-server"] = 200, BOM_UTF8 + json.dumps(said).encode()
+        server.issuer.bodies["/jwks"] = 200, BOM_UTF8 + jwks(*server.issuer.keys)
+        assert (await server.tool(token=server.issuer.token())).status == 200
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,12 @@ async def test_an_answer_that_is_not_enough_lets_nobody_in(answer):
     assert (answered.status, answered.error) == (401, "invalid_token")
 
 
+async def test_what_an_answer_says_with_null_it_does_not_say():
+    """An issuer may leave these members out (RFC 7662, section 2.2), and serializers of Java and C# write null then."""
+    async with asking(dict.fromkeys(("exp", "iss", "nbf", "iat", "cnf", "client_id"))) as server:
+        assert (await server.tool(token=WORD)).status == 200
+
+
 async def test_an_unknown_token_lets_nobody_in():
     """The issuer does not know it."""
     async with asking() as server:

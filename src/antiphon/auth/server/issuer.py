@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 from msgspec import Struct
 
+from antiphon.auth.metadata import read_members
 from antiphon.errors import AntiphonError, ConfigError, Unauthorized
 from antiphon.machine.loopback import is_loopback
 
@@ -170,13 +171,10 @@ class Metadata(Struct):
     introspection_endpoint: str | None = None
 
 
-_decode = msgspec.json.Decoder(Metadata).decode
-
-
 def read_metadata(document: bytes, issuer: str) -> Metadata:
     """Parse the metadata of an issuer; raise ``IssuerUnavailable`` if it is another's, or has an unsafe address."""
     try:
-        found = _decode(document)
+        found = msgspec.convert(read_members(document), Metadata)
     except msgspec.DecodeError:
         raise IssuerUnavailable(f"the metadata of {issuer} cannot be read") from None
     if found.issuer != issuer:

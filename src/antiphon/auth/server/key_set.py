@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.auth.metadata import issuer_places
+from antiphon.auth.metadata import issuer_places, read_members
 from antiphon.auth.server import issuer as issuers
 from antiphon.auth.server.issuer import Issuer, IssuerUnavailable
 from antiphon.errors import ConfigError
@@ -191,7 +191,7 @@ class _Listed(msgspec.Struct):
 def read_keys(document: bytes) -> tuple[PublicKey, ...]:
     """Parse a JSON Web Key Set without the keys that cannot be used; raise ``IssuerUnavailable`` if it is malformed."""
     try:
-        listed = msgspec.json.decode(document, type=_Listed).keys
+        listed = msgspec.convert(read_members(document), _Listed).keys
     except msgspec.DecodeError:
         raise IssuerUnavailable("a list of keys cannot be read") from None
     if len(listed) > MAX_KEYS:

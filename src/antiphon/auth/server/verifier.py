@@ -20,6 +20,7 @@ from urllib.parse import quote_plus
 import msgspec
 from msgspec import Struct, structs
 
+from antiphon.auth.metadata import read_members
 from antiphon.auth.server import access_token
 from antiphon.auth.server.issuer import Introspection, Issuer, IssuerUnavailable, fetch_document
 from antiphon.auth.server.key_set import KeySet, metadata_of
@@ -188,15 +189,6 @@ class Verifier:
             )
 
 
-class _IntrospectionAnswer(Struct):
-    active: bool = False
-    exp: float | None = None
-    iss: str | None = None
-
-
-_decode = msgspec.json.Decoder(_IntrospectionAnswer).decode
-
-
 class Introspector:
     """Asks one issuer."""
 
@@ -234,17 +226,16 @@ class Introspector:
 
     def _read_answer(self, answer: bytes, now: float) -> tuple[access_token.Standard, bytes]:
         try:
-            said = _decode(answer)
-            if not said.active:
+            words = read_members(answer)
+            if words.get("active") is not True:
                 raise access_token.Invalid("its issuer says that it is not active")
-            words = msgspec.json.decode(answer, type=dict[str, object])
             # "exp" and "iss" may be missing (section 2.2): then the answer is valid briefly, and from
             # this issuer.
             words.setdefault("exp", now + self.options.remembered_for)
             words.setdefault("iss", self.issuer.names[0])
             raw = msgspec.json.encode(words)
             return msgspec.json.decode(raw, type=access_token.Standard), raw
-        except (msgspec.DecodeError, RecursionError):
+        except msgspec.DecodeError:
             raise access_token.Invalid("the answer of its issuer cannot be read") from None
 
 
