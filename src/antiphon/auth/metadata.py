@@ -8,9 +8,8 @@ Where an authorization server has its document, and the types and parsing of all
 from __future__ import annotations
 
 import codecs
-import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Protocol, Self, TypeVar, cast
+from typing import Annotated, Any, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -95,10 +94,9 @@ class Answer(Struct, frozen=True, kw_only=True):
     def json(self) -> dict[str, Any]:
         """Return the JSON object in the body; an empty one if there is none."""
         try:
-            read: object = json.loads(self.body)
-        except (ValueError, RecursionError):
+            return read_members(self.body)
+        except msgspec.DecodeError:
             return {}
-        return cast("dict[str, Any]", read) if isinstance(read, dict) else {}
 
 
 class ClientIdentity(Struct, frozen=True, kw_only=True):

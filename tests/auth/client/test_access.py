@@ -102,6 +102,22 @@ async def test_an_authorization_server_that_refuses_the_resource_is_not_told_it(
     assert [each for each in requests if "resource" in each] == []
 
 
+async def test_an_issuer_that_is_known_to_have_pkce_need_not_announce_it():
+    """Microsoft Entra and Amazon Cognito do not; the challenge is sent all the same, and no other issuer is meant."""
+    person = Person()
+    async with protected() as resource:
+        resource.authority.changes["code_challenge_methods_supported"] = None
+        issuer = resource.authority.url
+        with pytest.raises(Unauthorized, match=r"does not announce PKCE.*pkce_announced=False"):
+            await Client(resource.url, auth=OAuth(open_page=person)).connect()
+        auth = OAuth(open_page=person, issuer=issuer, pkce_announced=False)
+        async with Client(resource.url, auth=auth) as client:
+            assert (await client.call_tool("echo", {})).text == "done"
+    assert [each["code_challenge_method"] for each in person.asked] == ["S256"]
+    with pytest.raises(ConfigError, match="give its issuer"):
+        OAuth(pkce_announced=False)
+
+
 async def test_a_registration_may_have_members_that_are_empty():
     """Servers in Go write so what nobody has set; it says no more than a member that is left out."""
     empty = {"client_id": "me", "client_secret": "", "token_endpoint_auth_method": "", "grant_types": None}

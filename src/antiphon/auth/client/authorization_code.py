@@ -74,7 +74,8 @@ def check_pkce(server: ServerMetadata) -> None:
     if "S256" not in (server.code_challenge_methods_supported or ()):
         raise Unauthorized(
             f"signing in was stopped: {server.issuer} does not announce PKCE with S256, without which an intercepted "
-            "code could be used by others"
+            "code could be used by others (if you know that it has it: OAuth(pkce_announced=False, issuer=...); "
+            "--pkce-unannounced)"
         )
 
 
@@ -141,10 +142,7 @@ def code_in(answer: Mapping[str, str], expected: Expected, server: ServerMetadat
 
 
 class AuthorizationCode(Struct, eq=False):
-    """Signs in with a browser. ``show`` shows a page to a person and returns the address of the redirect.
-
-    ``check``: whether the authorization server has to announce PKCE in its metadata; one of 2025-03-26 may have none.
-    """
+    """Signs in with a browser. ``show`` shows a page to a person and returns the address of the redirect."""
 
     name = "browser"
     grant_type = "authorization_code"
@@ -153,12 +151,9 @@ class AuthorizationCode(Struct, eq=False):
     _show: Callable[[str], Awaitable[str]]
     _redirect_uri: str
     _timeout: float
-    _check: bool = True
 
     async def obtain(self, wanted: Wanted) -> TokenAnswer:
         server, client_id = wanted.endpoint.server, wanted.endpoint.identity.client_id
-        if self._check:
-            check_pkce(server)
         expected = Expected(issuer=server.issuer, redirect_uri=self._redirect_uri)
         address = authorization_address(server, client_id, expected, scope=wanted.scope, resource=wanted.resource)
         try:

@@ -38,6 +38,8 @@ class OAuth:
         names_resource: whether requests name the server that the token is for (RFC 8707), as all revisions since
             2025-06-18 demand; ``True`` by default. Some authorization servers refuse that, such as Microsoft Entra: a
             token is then for whatever its scopes belong to.
+        pkce_announced: whether the authorization server must announce PKCE (S256), as the protocol demands; ``True`` by
+            default. Microsoft Entra and Amazon Cognito have it without announcing it; ``False`` needs ``issuer``.
         grant: how tokens are obtained; by default a person signs in with a browser.
         dpop: whether tokens are bound to a key of this client; by default (``None``) if the server requires it.
         redirect_uri: where the browser is redirected to, if that was registered beforehand, for example
@@ -62,6 +64,7 @@ class OAuth:
         issuer: str | None = None,
         scopes: Sequence[str] | None = None,
         names_resource: bool = True,
+        pkce_announced: bool = True,
         grant: Grant | None = None,
         dpop: bool | None = None,
         redirect_uri: str | None = None,
@@ -76,6 +79,8 @@ class OAuth:
             raise ConfigError("OAuth: scopes is a list of scopes, not one text")
         if client_metadata_url is not None and not re.fullmatch(r"https://[^/#@]+/[^#]+", client_metadata_url):
             raise ConfigError("OAuth: client_metadata_url has to be an https address with a path")
+        if not pkce_announced and issuer is None:
+            raise ConfigError("OAuth: pkce_announced=False is about one authorization server: give its issuer")
         self.client_id = client_id
         self.client_secret = client_secret
         self.private_key = private_key
@@ -84,6 +89,7 @@ class OAuth:
         self.issuer = issuer
         self.scopes = None if scopes is None else tuple(scopes)
         self.names_resource = names_resource
+        self.pkce_announced = pkce_announced
         self.grant = grant
         self.dpop = dpop
         self.redirect_uri = redirect_uri

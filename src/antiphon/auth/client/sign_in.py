@@ -18,7 +18,7 @@ from yarl import URL
 
 from antiphon.auth.boundary import check_address
 from antiphon.auth.challenge import ALGORITHM, Challenge, ProofKey
-from antiphon.auth.client.authorization_code import AuthorizationCode, Receiver, open_browser
+from antiphon.auth.client.authorization_code import AuthorizationCode, Receiver, check_pkce, open_browser
 from antiphon.auth.client.discovery import FoundServer, first_scopes, join_scopes
 from antiphon.auth.client.fetch import Fetch
 from antiphon.auth.client.grants import Grant, Wanted
@@ -152,6 +152,8 @@ async def _open_receiver(settings: OAuth, identity: ClientIdentity | None) -> tu
 def _make_browser_grant(settings: OAuth, entered: _Entered, found: FoundServer) -> Grant:
     if not found.server.authorization_endpoint:
         raise Unauthorized(f"signing in was stopped: {found.server.issuer} has no page to sign in at")
+    if found.is_described and settings.pkce_announced:
+        check_pkce(found.server)
     show_page = settings.open_page or open_browser
 
     async def show_sign_in(address: str) -> str:
@@ -166,7 +168,7 @@ def _make_browser_grant(settings: OAuth, entered: _Entered, found: FoundServer) 
             raise Unauthorized("signing in failed: the browser is not redirected to this machine")
         return await entered.receiver.answer()
 
-    return AuthorizationCode(show_sign_in, entered.redirect_uri or "", settings.timeout, found.is_described)
+    return AuthorizationCode(show_sign_in, entered.redirect_uri or "", settings.timeout)
 
 
 def choose_registration(settings: OAuth, server: ServerMetadata) -> Choice:

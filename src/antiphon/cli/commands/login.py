@@ -33,6 +33,7 @@ def command(
     client_metadata: str | None = None,
     scope: list[str] | None = None,
     no_resource: bool = False,
+    pkce_unannounced: bool = False,
     issuer: Issuer = None,
     redirect_uri: str | None = None,
     paste: bool = False,
@@ -52,6 +53,7 @@ def command(
         --scope SCOPE: Ask for this scope, too; may be repeated.
         --no-resource: Do not name the server in requests for tokens, for authorization servers that refuse that
             (Microsoft Entra).
+        --pkce-unannounced: Take for granted that the server of --issuer has PKCE (Microsoft Entra, Amazon Cognito).
         --redirect-uri URL: The URL the browser returns to, as registered for the client.
         --paste: Print an address to open in a browser on any machine, and paste here the address at which it ends.
         --device: Show a code to enter on another device, such as a phone.
@@ -63,6 +65,7 @@ def command(
         issuer=issuer,
         scopes=scope,
         names_resource=not no_resource,
+        pkce_announced=not pkce_unannounced,
         grant=Device(_show_device_page) if device else None,
         redirect_uri=redirect_uri,
         open_page=None if device else choose_page(paste=paste),
