@@ -7,7 +7,7 @@ asks the person at the keyboard.
 import asyncio
 
 from antiphon import Client, Context, Host, Rejected, Server
-from antiphon.host import Approve, Decision, Deny, ElicitItem, Policy, ReviewItem, Rule, digest
+from antiphon.host import Approve, Decision, Deny, ElicitItem, Policy, Reviewer, ReviewItem, Rule, digest
 from antiphon.types import ElicitResult
 
 server = Server("writer")
@@ -22,10 +22,8 @@ async def write(words: int, ctx: Context) -> str:
         return f"refused: {error.data['reason']}"
 
 
-class Careful:
+class Careful(Reviewer):
     """Approves what is short."""
-
-    available = True
 
     async def review(self, item: ReviewItem) -> Decision:
         """Decide on a sampling request, exactly as it will be sent."""

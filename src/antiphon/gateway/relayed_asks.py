@@ -15,7 +15,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 from weakref import ReferenceType, WeakSet, ref
 
 import msgspec
@@ -298,13 +298,12 @@ class _Elicitor:
 
 
 @dataclass(eq=False)
-class _RelayedReviewer:
+class _RelayedReviewer(Reviewer):
     """A reviewer that has one elicitation shown by a client, or by another reviewer if the client cancels at once.
 
     ``_send``: asks the client. The other members are those of ``by_host``.
     """
 
-    available = True
     _send: Callable[[], Awaitable[Received]]
     _reviewer: Reviewer | None
     _quick_cancel: float
@@ -326,12 +325,6 @@ class _RelayedReviewer:
             return await self._reviewer.elicit(item)
         self.answer = answer
         return answer.read
-
-    async def review(self, item: object) -> NoReturn:
-        """Only elicitations are shown."""
-        raise NoReviewer("only elicitations are shown by clients")
-
-    confirm = review
 
 
 # --- by the client ---------------------------------------------------------------------------------------------------

@@ -5,13 +5,39 @@ from __future__ import annotations
 from decimal import Decimal
 
 import msgspec
+import pytest
 
+from antiphon.errors import Rejected
+from antiphon.host import Decision, Deny, Host, Reviewer, ToolItem
 from antiphon.host.budget import estimate_costs, find_dearest, worst_case
 from antiphon.host.model_catalogue import ModelPrice
 from antiphon.host.review.review import ReviewItem, digest, most_of, scopes_of
 from antiphon.wire.content import UnknownContent
+from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import SamplingMessage
+from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import CHOICES, origin, request
+
+
+class CallsOnly(Reviewer):
+    """Shows calls of tools, and nothing else."""
+
+    async def confirm(self, item: ToolItem) -> Decision:
+        return Deny()
+
+
+async def test_what_a_reviewer_cannot_show_is_refused_as_shown_to_nobody():
+    """A subclass writes the methods for what it can show; for all else there is no reviewer."""
+    host = Host("echo", reviewer=CallsOnly())
+    form = ElicitRequestParams(message="m", requested_schema={"type": "object", "properties": {}})
+    for asked, reason in (
+        (host.confirm(CallToolRequestParams.of("order", {}), origin("1")), "user"),
+        (host(request(), origin("2")), "no-reviewer"),
+    ):
+        with pytest.raises(Rejected) as caught:
+            await asked
+        assert caught.value.data["reason"] == reason
+    assert (await host.elicit(form, origin("3"))).action == "decline"
 
 
 def test_the_digest_does_not_depend_on_the_order_of_keys():

@@ -243,12 +243,12 @@ class Blocked(NoReviewer):
 
 
 class Reviewer(Protocol):
-    """Asks a person. Cancelling a method withdraws the question."""
+    """Asks a person. Cancelling a method withdraws the question. A subclass writes the methods for what it can show."""
 
     @property
     def available(self) -> bool:
-        """Whether a person can be asked now."""
-        ...
+        """Whether a person can be asked now; by default that is so."""
+        return True
 
     async def review(self, item: ReviewItem) -> Decision:
         """Show a request, or an answer, and wait for the decision.
@@ -259,7 +259,7 @@ class Reviewer(Protocol):
         Raises:
             NoReviewer: the person cannot be reached any more.
         """
-        ...
+        raise NoReviewer("this reviewer shows no requests for a completion")
 
     async def confirm(self, item: ToolItem) -> Decision:
         """Show a tool call and wait for the decision: approve, edit, answer or deny.
@@ -270,7 +270,7 @@ class Reviewer(Protocol):
         Raises:
             NoReviewer: the person cannot be reached any more.
         """
-        ...
+        raise NoReviewer("this reviewer shows no calls of tools")
 
     async def elicit(self, item: ElicitItem) -> ElicitResult | Filled | Deny:
         """Show a form or an address, and wait for what the person does with it.
@@ -284,7 +284,7 @@ class Reviewer(Protocol):
         Raises:
             NoReviewer: the person cannot be reached any more.
         """
-        ...
+        raise NoReviewer("this reviewer shows no elicitations")
 
 
 @runtime_checkable
