@@ -38,7 +38,7 @@ async def main() -> None:
         print((await client.call_tool("bake", {"minutes": 2}, progress=report)).text)
 
         simmering = asyncio.Event()
-        call = asyncio.create_task(client.call_tool("simmer", progress=lambda *_: simmering.set()))
+        call = asyncio.create_task(client.call_tool("simmer", progress=lambda done, of, text: simmering.set()))
         await simmering.wait()
         call.cancel()
         await asyncio.wait([call])

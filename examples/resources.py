@@ -43,7 +43,7 @@ async def main() -> None:
         print("a book:", (await client.read_resource("book://emma/text")).contents[0].text)
         print("prompts:", [one.name async for one in client.prompts()])
         prompt = await client.get_prompt("discuss", {"title": "emma"})
-        print("prompt:", prompt.messages[0].content.text)
+        print("prompt:", *(each.content.text for each in prompt.messages if isinstance(each.content, TextContent)))
         print("completed:", (await client.complete("discuss", "title", "u")).completion.values)
 
 

@@ -6,7 +6,7 @@ A script stands in for the model, so that the program needs no key: it looks a s
 import asyncio
 from dataclasses import dataclass
 
-from antiphon import Client, Context, CreateMessageResult, Host, Server, ToolError, ToolUseContent
+from antiphon import Client, Context, CreateMessageResult, Host, Server, ToolError, ToolResultContent, ToolUseContent
 from antiphon.host import Scripted
 
 server = Server("shop")
@@ -49,7 +49,8 @@ async def main() -> None:
     async with Client(server, sampling=Host(model, review="never")) as client:
         print((await client.call_tool("advise", {"question": "Anything warm?"})).text)
     for request in model.requests[1:]:
-        print("the tool said:", request.messages[-1].blocks[0].text)
+        said = [each.text for each in request.messages[-1].blocks if isinstance(each, ToolResultContent)]
+        print("the tool said:", *said)
 
 
 asyncio.run(main())

@@ -37,7 +37,12 @@ async def main() -> None:
     """Show schema, result, and two errors."""
     async with Client(server) as client:
         async for tool in client.tools():
-            print(tool.name, sorted(tool.input_schema["properties"]), "->", sorted(tool.output_schema["properties"]))
+            print(
+                tool.name,
+                sorted(tool.input_schema["properties"]),
+                "->",
+                sorted((tool.output_schema or {})["properties"]),
+            )
         result = await client.call_tool("forecast", {"city": "Oslo", "days": 2})
         print(result.structured_content)
         for arguments in ({"city": "Atlantis"}, {"city": "Oslo", "days": 30}):

@@ -17,7 +17,7 @@ async def test_the_typed_program_runs() -> None:
 
 
 def test_the_typed_program_is_checked() -> None:
-    """By ``make check``, as strictly as the library itself, which says that it is typed."""
+    """By ``make check``, and the examples with it, as strictly as the library itself, which says that it is typed."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert "tests/typing" in settings["tool"]["pyright"]["include"]
+    assert {"tests/typing", "examples"} <= set(settings["tool"]["pyright"]["include"])
     assert (ROOT / "src" / "antiphon" / "py.typed").exists()
