@@ -8,13 +8,15 @@ import msgspec
 import pytest
 
 from antiphon.wire.common import UNREADABLE, EmptyResult, Implementation, PaginatedParams
-from antiphon.wire.completion import CompletionContext
+from antiphon.wire.completion import CompleteResult, CompletionContext
 from antiphon.wire.content import ContentBlock, UnknownContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.envelope import decode_wire
 from antiphon.wire.lifecycle import InitializeResult
-from antiphon.wire.prompts import GetPromptRequestParams
+from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult
 from antiphon.wire.repair import MAX_UNKNOWN, mend_document
+from antiphon.wire.resources import ReadResourceResult
+from antiphon.wire.roots import ListRootsResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolResult, ListToolsResult, ToolAnnotations
 
@@ -127,6 +129,20 @@ def test_a_value_that_is_null_was_left_out(kind, member, other):
     assert getattr(read, member) == {"b": "x"}
     with pytest.raises(msgspec.ValidationError, match=member):
         decode_wire(msgspec.json.encode({**other, member: {"a": None, "b": {}}}), kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "null", "empty"),
+    [
+        (ReadResourceResult, {"contents": None}, {"contents": []}),
+        (GetPromptResult, {"messages": None, "description": "d"}, {"messages": [], "description": "d"}),
+        (CompleteResult, {"completion": {"values": None}}, {"completion": {"values": []}}),
+        (ListRootsResult, {"roots": None}, {"roots": []}),
+    ],
+)
+def test_a_list_that_is_null_is_empty(kind, null, empty):
+    """Go writes nil so: a server has no suggestion, or a resource no contents."""
+    assert decode_wire(msgspec.json.encode(null), kind) == decode_wire(msgspec.json.encode(empty), kind)
 
 
 def test_a_text_is_a_list_of_one_where_only_a_list_may_stand():

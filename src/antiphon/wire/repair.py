@@ -1,11 +1,12 @@
 """Prepares JSON for decoding: unknown content becomes a stand-in, and a whole number written as 1.0 an integer.
 
 A flag that is null counts as left out, because some servers write all members. So does a null among the values of a
-form or a prompt, because clients write one for each field that was left empty. A text in the place of a list of texts
-is a list of one, as a draft had it of icons. An empty list in the place of an object is an empty object, because PHP
-cannot tell them apart. A server without a version has an empty one, since it is for display only. A tool's result may
-have structured content alone: its other content is then the same as text. A block of it that cannot be read, such as
-an image without its type, costs it no other.
+form or a prompt, because clients write one for each field that was left empty. Null in the place of a list is an empty
+list, as nil is in Go, but not in the place of content. A text in the place of a list of texts is a list of one, as a
+draft had it of icons. An empty list in the place of an object is an empty object, because PHP cannot tell them apart.
+A server without a version has an empty one, since it is for display only. A tool's result may have structured content
+alone: its other content is then the same as text. A block of it that cannot be read, such as an image without its
+type, costs it no other.
 The search follows a plan that is made once per type, because a peer decides how often it runs. ``envelope.decode``
 decodes the result and puts the unknown content back.
 """
@@ -42,8 +43,8 @@ class _Plan(Struct, frozen=True, kw_only=True):
     tags: frozenset[str] = frozenset()
     """Known types of content; empty where no content may stand."""
     only: frozenset[str] = frozenset()
-    """What alone may stand here: ``whole`` numbers, a list of ``texts``, ``values`` by names, none of them null, or no
-    list but an ``object``."""
+    """What alone may stand here: ``whole`` numbers, a ``list``, a list of ``texts``, ``values`` by names, none of them
+    null, or no list but an ``object``."""
     items: _Plan | None = None
     """The plan for the items of a list."""
     tag_field: str | None = None
@@ -110,7 +111,7 @@ def _mend_data(plan: _Plan, data: Any, path: Path, found: Found) -> Any:
         return int(data)
     elif "texts" in plan.only and isinstance(data, str):
         return [data]
-    return cast("Any", data)
+    return [] if data is None and "list" in plan.only else cast("Any", data)
 
 
 def _mend_object(plan: _Plan, data: dict[str, Any], path: Path, found: Found) -> Any:
@@ -139,8 +140,8 @@ def _plan_of(kind: type) -> _Plan | None:
     return _make_plan(inspect.type_info(kind))
 
 
-def _make_plan(node: inspect.Type) -> _Plan | None:
-    """Make the plan for a type, or ``None`` if there is nothing to look for."""
+def _make_plan(node: inspect.Type, *, fills: bool = False) -> _Plan | None:
+    """Make the plan for a type, or ``None`` if there is nothing to look for; ``fills``: a null list is empty."""
     members = _list_members(node)
     structs = [member for member in members if isinstance(member, inspect.StructType)]
     tagged = len(structs) > 1
@@ -153,6 +154,7 @@ def _make_plan(node: inspect.Type) -> _Plan | None:
     named = [_list_members(member.value_type) for member in members if isinstance(member, inspect.DictType)]
     only = {
         "whole": inspect.IntType in kinds and inspect.FloatType not in kinds,
+        "list": fills and bool(lists) and inspect.NoneType not in kinds and not (items and items.tags),
         "texts": inspect.StrType not in kinds and any(isinstance(item, inspect.StrType) for item in lists),
         "values": any(inspect.StrType() in kinds and inspect.NoneType() not in kinds for kinds in named),
         "object": not lists and not kinds.isdisjoint((inspect.StructType, inspect.DictType)),
@@ -168,11 +170,13 @@ def _list_members(node: inspect.Type) -> tuple[inspect.Type, ...]:
 
 def _plans_of_fields(struct: inspect.StructType) -> tuple[tuple[str, str, _Plan], ...]:
     flags = inspect.BoolType | inspect.LiteralType
+    # A page of a list that is null is told to the user (``lists``).
+    fills = not hasattr(struct.cls, "next_cursor")
     plans = [
         (
             each.encode_name,
             each.name,
-            _FLAG if isinstance(each.type, flags) and not each.required else _make_plan(each.type),
+            _FLAG if isinstance(each.type, flags) and not each.required else _make_plan(each.type, fills=fills),
         )
         for each in struct.fields
     ]
