@@ -53,6 +53,14 @@ def test_line_ends_and_pieces_do_not_matter(end, size):
     assert read(stream, size) == [Event(b"a\n b\n", "1"), Event(b"c", None, "x")]
 
 
+@pytest.mark.parametrize("size", [1, 1_000])
+def test_json_without_a_field_is_data(size):
+    """Some servers send JSON as it is, and call it an event stream; no field has a name that begins so."""
+    assert read(b'{"jsonrpc":"2.0","id":1,"result":{"a":"b: c"}}\n\n', size) == [
+        Event(b'{"jsonrpc":"2.0","id":1,"result":{"a":"b: c"}}', None, "message", None)
+    ]
+
+
 def test_an_event_without_data_still_moves_the_cursor():
     """The priming event of 2025-11-25, and one that is only an id or a time."""
     assert read(b"id: 1\nretry: 10\ndata:\n\n") == [Event(b"", "1", retry=10)]

@@ -112,6 +112,9 @@ class EventParser:
     def _take_field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
+        if line[:1] == b"{":
+            # Some servers send JSON as it is, and call it an event stream.
+            name, value = b"data", line
         if name == b"data":
             self._data.append(value)
         elif name == b"id":

@@ -241,6 +241,17 @@ async def test_a_reply_that_was_created_is_a_reply(streamed):
     assert (await one_reply(answers))[0]["result"] == {"tools": []}
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+async def test_json_that_is_called_an_event_stream_is_a_reply(end):
+    """As servers do that choose the type by what the client accepts, and then send JSON as it is."""
+
+    async def answers(request, seen):
+        message = json.dumps({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"tools": []}})
+        return web.Response(text=message + end, content_type="text/event-stream")
+
+    assert (await one_reply(answers))[0]["result"] == {"tools": []}
+
+
 async def test_a_request_that_is_only_accepted_is_an_error():
     """202 is for messages without a reply."""
 
