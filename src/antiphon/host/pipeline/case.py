@@ -498,11 +498,15 @@ class Case:
             )
         await self.save(Change(settle=Settlement(id=held.id, amount=amount)))
 
-    async def finish(self) -> None:
-        """Save that a decision was carried out, as far as it could be."""
-        if self.ticket is not None:
-            await self.save(Change(finish=self.ticket))
-            self.ticket = None
+    async def finish(self) -> bool:
+        """Save that a decision is carried out. Returns false if it does not exist any more."""
+        refused = None if self.ticket is None else await self.save(Change(finish=self.ticket))
+        self.ticket = None
+        return refused is None
+
+    def refuse_undecided(self) -> Rejected:
+        """Refuse because a block, or a process that took this one for dead, has withdrawn the decision."""
+        return self.refusal("changed", "the decision does not exist any more")
 
     async def close(self) -> None:
         """Settle, and save what is left, even if the ask is withdrawn meanwhile."""
@@ -524,7 +528,7 @@ class Case:
     async def _end_case(self) -> None:
         if self.held is not None:
             await self.settle()
-        # Refused only if another process has taken over the question; nothing was sent then.
+        # If it does not exist any more: nothing has left because of it.
         await self.finish()
         await self.save()
 

@@ -142,7 +142,7 @@ async def save_sending(case: Case, params: CreateMessageRequestParams, sending: 
         if refused is None:
             return
         if refused != "hold":
-            raise case.refusal("changed", "the decision does not exist any more")
+            raise case.refuse_undecided()
         case.note("reserved", "again")
         await hold_reservation(case, params)
     raise case.refusal("changed", "the reservation does not exist any more")
@@ -327,6 +327,8 @@ async def _run_sampling(case: Case, received: CreateMessageRequestParams) -> Cre
         case.desk.gate.leave(entered)
     # The server may have been blocked while the model answered; the answer is then not sent.
     await stages.refuse_blocked(case)
+    if not await case.finish():
+        raise case.refuse_undecided()
     case.note("answered", digest=digest(outcome), content=await case.content(outcome))
     return outcome
 

@@ -518,7 +518,8 @@ async def _ask_about_result(case: Case, params: CallToolRequestParams, examined:
             decision = await decided(case, item, entered)
     finally:
         case.desk.gate.leave(entered)
-    await case.finish()
+    if not await case.finish():
+        raise case.refuse_undecided()
     if isinstance(decision, review.Answer):
         words = decision.result if isinstance(decision.result, str) else decision.result.text
         return fail_tool(words)
