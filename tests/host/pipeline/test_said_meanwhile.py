@@ -67,6 +67,46 @@ SAID = pytest.mark.parametrize(
 )
 
 
+@SAID
+async def test_a_call_that_a_rule_allows_is_not_made_after_all(act, detail: str):
+    """Somebody forbids it after the store was read."""
+    host = Host(reviewer=None, policy=Policy(default="allow"), store=Interrupted("standing", act))
+    assert await refusal(host.confirm(call(), asked())) == ("policy", [detail])
+    assert [record.outcome for record in host.audit.records() if record.step == "answered"] == []
+
+
+@SAID
+async def test_a_call_that_a_grant_covers_is_not_made_after_all(act, detail: str):
+    """Somebody forbids it after the grants were read, and the grant is not used up."""
+    store = Interrupted("", act)
+    person = Person(lambda item: Approve(digest=digest(item.params), scope="session"))
+    host = Host(reviewer=person, store=store)
+    assert await host.confirm(call(), asked("1"))
+    store._read = "grants"
+    assert await refusal(host.confirm(call(), asked("2"))) == ("policy", [detail])
+    assert (len(person.shown), [row.used for row in await store.grants()]) == (1, [0])
+
+
+@SAID
+async def test_a_call_that_a_person_approves_is_not_made_after_all(act, detail: str):
+    """Somebody forbids it after the decision was read; a tool may be switched off before it, too."""
+    host = Host(reviewer=Person(approve), store=Interrupted("blocks", act))
+    assert await refusal(host.confirm(call(), asked())) == ("policy", [detail])
+    assert await host.store.definitions() == [] or (await host.store.definitions())[0].off is not None
+
+
+async def test_a_tool_that_is_switched_off_is_not_called_by_an_approval_after_that():
+    """The question was there before; it is over then."""
+    store = MemoryStore()
+    queue = Queue(store)
+    asking = asyncio.create_task(Host(reviewer=queue, store=store).confirm(call(), asked()))
+    [question] = await first(queue)
+    await switch_off(store)
+    await queue.decide(question.id, approval(question), hash=question.hash)
+    assert await refusal(asking) == ("policy", ["policy: switched off"])
+    assert await store.reviews(OPEN) == []
+
+
 class Retracted(Interrupted):
     """A store in which a decision is taken back right after its process has read it."""
 

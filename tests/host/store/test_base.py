@@ -298,6 +298,21 @@ async def test_a_change_is_made_only_if_what_it_supposes_is_so(store: Store):
     assert (await store.head()).seq == 1
 
 
+async def test_a_change_may_suppose_only_that_nobody_forbids_it(store: Store):
+    """Whatever the definition is, known or not."""
+    change = Change(supposed=Supposed(identities=("command:x", "coarse:1"), tool="order"), records=(record(),))
+    assert await store.commit(change) is None
+    await store.commit(
+        Change(define=DefinitionRow(identity="command:x", tool="order", digest="d", body="{}", allowed=1.0))
+    )
+    assert await store.commit(change) is None
+    await store.switch_tool("command:x", "order", off=1.0)
+    assert await store.commit(change) == "standing"
+    await store.switch_tool("command:x", "order", off=None)
+    await store.block(BlockRow(identity="coarse:1", target="x", since=1.0))
+    assert await store.commit(change) == "standing"
+
+
 async def test_a_definition_that_changes_amid_calls_at_once_refuses_those_after_it(store: Store):
     """Calls of one tool are made together, and each depends on the definition as it is in its turn."""
     row = DefinitionRow(identity="command:x", tool="order", digest="d", body="{}", allowed=1.0)

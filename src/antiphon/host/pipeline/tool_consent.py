@@ -301,12 +301,24 @@ async def _is_allowed(case: Case, params: CallToolRequestParams, verdict: Verdic
     if verdict.effect != "allow":
         return not shown.is_changed and not verdict.is_exact and await _use_grant(case, params)
     define = None if shown.allowed is not None else _keep_definition(case, shown)
-    if define is None:
-        return True
-    prevents = await case.save(Change(define=define))
-    if prevents is None:
+    prevents = await _save_if_standing(case, params, Change(define=define))
+    if prevents is None and define is not None:
         case.desk.allowed.note(case.origin, params.name, Standing(blocked=False, definition=define))
     return prevents is None
+
+
+async def _save_if_standing(case: Case, params: CallToolRequestParams, change: Change) -> str | None:
+    """Save what lets a call run. Returns the key of what prevents it.
+
+    Raises:
+        Rejected: somebody has blocked the server or switched the tool off since that was read.
+    """
+    supposed = Supposed(identities=case.origin.identities, tool=params.name)
+    prevents = await case.save(structs.replace(change, supposed=supposed))
+    if prevents == "standing":
+        await _compare_definition(case, params)
+        raise case.refusal("changed", "it was blocked or switched off meanwhile")
+    return prevents
 
 
 def _list_labels(case: Case, params: CallToolRequestParams, shown: _DefinitionPair) -> tuple[Label, ...] | None:
@@ -328,7 +340,8 @@ def _keep_definition(case: Case, shown: _DefinitionPair, by: str | None = None) 
 async def _use_grant(case: Case, params: CallToolRequestParams) -> bool:
     """Use a permission that was given before, if there is one."""
     for given in await case.desk.grants.covering(params, case.origin):
-        if await case.save(Change(use=given.id, records=(case.draft("grant", grant=given.id),))) is None:
+        using = Change(use=given.id, records=(case.draft("grant", grant=given.id),))
+        if await _save_if_standing(case, params, using) is None:
             return True
     return False
 
@@ -345,7 +358,6 @@ async def _review_call(
     changed = await _decide_replacement(case, item, decision)
     _check_policy_again(case, item, changed, shown)
     by = review.decider_of(decision)
-    ticket, case.ticket = case.ticket, None
     chosen = decision.labels if isinstance(decision, review.Approve) and item.labels is not None else None
     if chosen is not None:
         case.note_tool(" ".join(chosen), is_known=True)
@@ -354,17 +366,16 @@ async def _review_call(
         if shown.allowed is not None and not shown.is_changed and chosen is None
         else _keep_definition(case, shown, by)
     )
-    begin = None if pending is None or ticket is None else begin_call(case, params, ticket)
-    prevents = await _carry_out(case, Change(finish=ticket, define=define, begin=begin), pending)
+    begin = None if pending is None or case.ticket is None else begin_call(case, params, case.ticket)
+    prevents = await _carry_out(case, params, Change(finish=case.ticket, define=define, begin=begin))
     if prevents == "definition":
         # It was allowed this time. As long as it cannot be kept, a person is asked each time.
-        prevents = await _carry_out(case, Change(finish=ticket, begin=begin), pending)
+        prevents = await _carry_out(case, params, Change(finish=case.ticket, begin=begin))
     if prevents in ("review", "sent") and begin is not None:
-        if prevents == "sent":
-            await case.save(Change(finish=ticket))
         return await _repeat_call(case, params, pending, is_taken=True)
     if prevents is not None:
-        raise case.refusal("changed", "the decision does not exist any more")
+        raise case.refuse_undecided()
+    case.ticket = None
     if pending is not None:
         pending.begun = begin
         if changed is None or changed.params is not None:
@@ -429,12 +440,12 @@ def _check_policy_again(case: Case, item: review.ToolItem, changed: ChangedCall 
         raise case.refusal("policy")
 
 
-async def _carry_out(case: Case, change: Change, pending: PendingCall | None) -> str | None:
+async def _carry_out(case: Case, params: CallToolRequestParams, change: Change) -> str | None:
     """Save that a decision is carried out. If the caller gives up meanwhile, the call is not sent, and not known as so.
 
     Returns the key of what prevents it.
     """
-    saving = asyncio.ensure_future(case.save(change))
+    saving, pending = asyncio.ensure_future(_save_if_standing(case, params, change)), PENDING.get()
     try:
         return await asyncio.shield(saving)
     except asyncio.CancelledError:

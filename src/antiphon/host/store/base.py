@@ -122,8 +122,16 @@ class Supposed(msgspec.Struct, frozen=True, kw_only=True):
     identities: tuple[str, ...]
     """``origin.identities`` of the server, which no block may cover."""
     tool: str
-    digest: str
-    """Hash of the definition that was allowed; the tool must not have been switched off since."""
+    """Name of the tool, which must not have been switched off."""
+    digest: str | None = None
+    """Hash of the definition that was allowed; ``None`` if a person or a rule allows this one by itself."""
+
+
+def still_stands(supposed: Supposed, now: Standing) -> bool:
+    """Return whether what a decision relies on still holds."""
+    row = now.definition
+    is_same = supposed.digest is None or (row is not None and row.digest == supposed.digest)
+    return is_same and not now.blocked and (row is None or row.off is None)
 
 
 class PendingCallRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from functools import cache
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Text, and_, bindparam, delete, or_, select, update
 
-from antiphon.host.store.base import BlockRow, DefinitionRow, GrantRow, Standing, Supposed
+from antiphon.host.store.base import BlockRow, DefinitionRow, GrantRow, Standing
 from antiphon.host.store.tables import blocks, definitions, grants
 from antiphon.sql.prepared import Prepared
 
@@ -112,28 +112,6 @@ def find_standing(connection: Connection, identities: Sequence[str], tool: str) 
     rows = _DEFINED.rows(connection, {"server": identities[0], "name": tool})
     found = [DefinitionRow(**dict(zip(DefinitionRow.__struct_fields__, row, strict=True))) for row in rows]
     return Standing(blocked=bool(blocking), definition=found[0] if found else None)
-
-
-def still_stands(connection: Connection, supposed: Supposed) -> bool:
-    """Tell whether what a decision about a tool was made by is still so."""
-    names, standing = _prepare_standing(len(supposed.identities))
-    identities = zip(names, supposed.identities, strict=True)
-    values = {"server": supposed.identities[0], "name": supposed.tool, "digest": supposed.digest, **dict(identities)}
-    return bool(standing.rows(connection, values))
-
-
-@cache
-def _prepare_standing(count: int) -> tuple[list[str], Prepared]:
-    """Make the statement that finds a definition that is still allowed, unless a block covers one of the identities.
-
-    Returns the names of its parameters for the identities, too.
-    """
-    keys = [f"identity{at}" for at in range(count)]
-    names = [bindparam(key, type_=Text()) for key in keys]
-    blocking = select(blocks.c.identity).where(or_(blocks.c.identity.in_(names), blocks.c.coarse.in_(names)))
-    same = (definitions.c.identity == bindparam("server"), definitions.c.tool == bindparam("name"))
-    allowed = (definitions.c.digest == bindparam("digest"), definitions.c.off.is_(None))
-    return keys, Prepared(select(definitions.c.tool).where(*same, *allowed, ~blocking.exists()))
 
 
 def list_definitions(connection: Connection) -> list[DefinitionRow]:

@@ -72,7 +72,7 @@ class MemoryStore(base.Store):
         self._version = 0
 
     async def commit(self, change: base.Change) -> str | None:
-        refusal = self._refusal(change)
+        refusal = await self._refusal(change)
         if refusal is not None:
             return refusal
         records = change.records
@@ -167,7 +167,7 @@ class MemoryStore(base.Store):
         return [msgspec.structs.replace(row) for row in self._spent.values()], self._head.seq
 
     async def standing(self, identities: Sequence[str], tool: str) -> base.Standing:
-        blocked = any(row.covers(identities) for row in self._blocks.values())
+        blocked = bool(self._blocks) and any(row.covers(identities) for row in self._blocks.values())
         return base.Standing(blocked=blocked, definition=self._definitions.get((identities[0], tool)))
 
     async def definitions(self) -> list[base.DefinitionRow]:
@@ -387,7 +387,10 @@ class MemoryStore(base.Store):
         while len(self._spent) > MAX_SUMS:
             del self._spent[next(iter(self._spent))]
 
-    def _refusal(self, change: base.Change) -> str | None:
+    async def _refusal(self, change: base.Change) -> str | None:
+        supposed = change.supposed
+        if supposed and not base.still_stands(supposed, await self.standing(supposed.identities, supposed.tool)):
+            return "standing"
         if change.hold is not None:
             names = (change.hold.identity, *change.hold.coarser)
             if any(row.covers(names) for row in self._blocks.values()):
@@ -401,17 +404,10 @@ class MemoryStore(base.Store):
         grant = None if change.use is None else self._grants.get(change.use)
         if change.use is not None and (grant is None or not self._in_force(grant)):
             return "grant"
-        return self._refusal_of_decision(change)
-
-    def _stands(self, supposed: base.Supposed) -> bool:
-        known = self._definitions.get((supposed.identities[0], supposed.tool))
-        allowed = known is not None and known.off is None and known.digest == supposed.digest
-        blocks = self._blocks.values()
-        return allowed and not (blocks and any(row.covers(supposed.identities) for row in blocks))
+        has_decision = change.finish is not None or change.begin is not None or change.define is not None
+        return self._refusal_of_decision(change) if has_decision else None
 
     def _refusal_of_decision(self, change: base.Change) -> str | None:
-        if change.supposed is not None and not self._stands(change.supposed):
-            return "standing"
         if change.finish is not None:
             review = self._reviews.get(change.finish)
             if review is None or review.state != "decided":

@@ -462,7 +462,8 @@ class SqlStore:
         for change in changes:
             # Read once for calls of one tool in a row: only a change of this transaction could alter it meanwhile.
             if change.supposed is not None and change.supposed != standing:
-                if not permits.still_stands(connection, change.supposed):
+                now = permits.find_standing(connection, change.supposed.identities, change.supposed.tool)
+                if not base.still_stands(change.supposed, now):
                     raise money.RefusedChange("standing")
                 standing = change.supposed
             if change.define is not None:
