@@ -148,3 +148,27 @@ async def test_a_result_is_not_handed_over_by_a_decision_that_is_gone():
     [question] = await first(queue)
     await queue.decide(question.id, Approve(digest=digest(question.item.result)), hash=question.hash)
     assert "withheld" in said(await asking)
+
+
+class Failing(MemoryStore):
+    """A store whose reply is lost when a request is to be sent, though what it was told is stored."""
+
+    async def commit(self, change: Change) -> str | None:
+        """See ``base.Store.commit``."""
+        refused = await super().commit(change)
+        if change.send is not None or (change.hold is not None and change.hold.sent):
+            raise OSError("the connection was lost")
+        return refused
+
+
+@pytest.mark.parametrize("reviewer", [None, Person(approve)], ids=["rule", "person"])
+async def test_what_was_not_sent_costs_nothing(reviewer: Person | None):
+    """The provider is called only after that is stored; if the store fails, it never is."""
+    provider = Scripted(["one"])
+    policy = Policy(default="ask" if reviewer else "allow")
+    host = Host(provider, store=Failing(), policy=policy, reviewer=reviewer)
+    with pytest.raises(InternalError):
+        await host(request(), origin())
+    balances = await host.store.balances()
+    assert (provider.requests, {(each.held, each.spent) for each in balances}) == ([], {(Amount(), Amount())})
+    assert "settled" not in [record.step for record in host.audit.records()]

@@ -446,10 +446,9 @@ class Case:
             sent=sent,
         )
         # Set before it is made, so that it is settled whatever happens meanwhile.
-        self.held, self.sent, self.usage, self.estimated = hold, sent, None, False
+        self.held, self.sent, self.usage, self.estimated = hold, False, None, False
         refused = await self.save(Change(hold=hold, use=use, records=drafts))
-        if refused is not None:
-            self.held, self.sent = None, False
+        self.held, self.sent = (hold, sent) if refused is None else (None, False)
         return refused
 
     async def send(self, *drafts: Record) -> str | None:
@@ -458,14 +457,11 @@ class Case:
         That is ``"review"`` if the decision does not exist any more, or ``"hold"`` if the reservation does not: it must
         then be made again.
         """
-        change = Change(send=self.held.id if self.held else None, finish=self.ticket, records=drafts)
-        self.sent = True
-        refused = await self.save(change)
+        refused = await self.save(Change(send=self.held.id if self.held else None, finish=self.ticket, records=drafts))
         if refused is None:
-            self.ticket = None
-            return None
-        self.sent = False
-        if refused == "hold":
+            # Not before: if saving fails, or is cancelled, the provider is not called.
+            self.sent, self.ticket = True, None
+        elif refused == "hold":
             self.held = None
         return refused
 
