@@ -194,6 +194,19 @@ async def test_the_first_decision_wins(store: Store):
     assert (late.state, late.decision, late.by) == ("decided", '"first"', "ada")
 
 
+async def test_a_question_that_does_not_exist_is_not_decided(store: Store):
+    """Nobody is told that it was; of several, the first that cannot be decided counts."""
+    with pytest.raises(LookupError):
+        await store.decide([Decided(id="r", decision="1")])
+    await store.put_review(review(host=store.host))
+    with pytest.raises(LookupError):
+        await store.decide([Decided(id="r", decision="1"), Decided(id="other", decision="1")])
+    await store.close_review("r", "withdrawn", keep_item=False)
+    late = await store.decide([Decided(id="r", decision="1"), Decided(id="other", decision="1")])
+    assert late is not None
+    assert late.state == "withdrawn"
+
+
 async def test_decisions_for_a_round_are_kept_all_or_none(store: Store):
     """One that is late undoes the others."""
     for id in ("a", "b"):

@@ -638,6 +638,9 @@ class Store(Protocol):
 
         Args:
             decisions: at most one for each question.
+
+        Raises:
+            LookupError: there is no such question any more.
         """
         ...
 

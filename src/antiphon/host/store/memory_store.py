@@ -283,12 +283,15 @@ class MemoryStore(base.Store):
         return sum(row.state == "pending" and not row.held and (row.expires or now + 1) > now for row in rows)
 
     async def decide(self, decisions: Sequence[base.Decided]) -> base.ReviewRow | None:
-        rows = [self._reviews[decided.id] for decided in decisions]
-        now, pairs = self._clock(), list(zip(rows, decisions, strict=True))
-        late = next((row for row, decided in pairs if not self._can_decide(row, decided)), None)
-        if late is not None:
-            return late
-        for row, decided in pairs:
+        now, rows = self._clock(), list[base.ReviewRow]()
+        for decided in decisions:
+            row = self._reviews.get(decided.id)
+            if row is None:
+                raise LookupError(f"there is no review {decided.id}")
+            if not self._can_decide(row, decided):
+                return row
+            rows.append(row)
+        for row, decided in zip(rows, decisions, strict=True):
             state: base.ReviewState = "decided" if decided.release is None else "pending"
             kept = {"decision": decided.decision, "by": decided.by, "decided": now, "release": decided.release}
             kept = {} if decided.decision is None else {"state": state, **kept}

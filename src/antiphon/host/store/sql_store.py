@@ -322,7 +322,10 @@ class SqlStore:
         try:
             await self.run_work(partial(self._write_decisions, decisions), write=True)
         except money.RefusedChange as refused:
-            return await self.review(str(refused))
+            late = await self.review(str(refused))
+            if late is None:
+                raise LookupError(f"there is no review {refused}") from None
+            return late
         for decided in decisions:
             self.news.tell(None if decided.block is not None else decided.id)
         return None

@@ -59,7 +59,7 @@ async def decide_questions(
         await queue.decide_all(chosen, {question.id: question.hash for question in questions}, by=by)
     except AlreadyDecided as late:
         raise Failed(queue_list.explain_lateness(late.question)) from late
-    except Mismatch as error:
+    except (Mismatch, LookupError) as error:
         raise Failed(str(error)) from error
     for question in [await queue.get(one.id) for one in questions]:
         if told.as_json:
