@@ -207,6 +207,29 @@ async def test_a_question_that_does_not_exist_is_not_decided(store: Store):
     assert late.state == "withdrawn"
 
 
+async def test_a_block_that_is_taken_back_is_lifted_with_it(place: Place, store: Store):
+    """Unless another decision that can still be undone blocks the server, too."""
+    denial = '{"type":"deny","reason":null,"reach":"server"}'
+    block = BlockRow(identity="command:x", target="x", since=1.0)
+    for id in ("a", "b"):
+        await store.put_review(review(id, host=store.host, fingerprint=id))
+        await store.decide([Decided(id=id, decision=denial, release=place.clock.now + 5, block=block)])
+    assert await store.undo("a", place.clock.now)
+    assert [row.identity for row in await store.blocks()] == ["command:x"]
+    assert await store.undo("b", place.clock.now)
+    assert await store.blocks() == []
+
+
+async def test_what_blocks_nothing_lifts_no_block_when_it_is_taken_back(place: Place, store: Store):
+    """Also if its reason quotes a decision that does."""
+    denial = msgspec.json.encode({"type": "deny", "reason": '"reach":"server"', "reach": "call"}).decode()
+    await store.block(BlockRow(identity="command:x", target="x", since=1.0))
+    await store.put_review(review(host=store.host))
+    await store.decide([Decided(id="r", decision=denial, release=place.clock.now + 5)])
+    assert await store.undo("r", place.clock.now)
+    assert [row.identity for row in await store.blocks()] == ["command:x"]
+
+
 async def test_decisions_for_a_round_are_kept_all_or_none(store: Store):
     """One that is late undoes the others."""
     for id in ("a", "b"):

@@ -399,9 +399,6 @@ class Queue:
         withdrawal = questions.record_withdrawal(row, write_decider(by), self._clock())
         if not await self._store.undo(id, row.decided, *withdrawal):
             raise AlreadyDecided(await self.get(id))
-        decision = questions.decision_of(row)
-        if isinstance(decision, review.Deny) and decision.reach == "server":
-            await self._store.unblock(row.identity)
 
     async def block(self, identity: str, target: str, *, by: Decider | None = None, coarse: str | None = None) -> None:
         """Block a server, and withdraw at once everything that waits from it, in all processes that share the store.

@@ -280,6 +280,11 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is decided and can still be undone."""
         return self.state == "pending" and self.decision is not None
 
+    @property
+    def blocks(self) -> bool:
+        """Whether it is held, and blocks the server. In the texts of a decision, quotation marks are escaped."""
+        return self.held and '"reach":"server"' in (self.decision or "")
+
 
 def take_over(left: ReviewRow, row: ReviewRow) -> dict[str, Any]:
     """Return what changes in an open question when the same question is asked again."""
@@ -646,6 +651,8 @@ class Store(Protocol):
 
     async def undo(self, id: str, decided: float | None, *records: Record) -> bool:
         """Take back a decision that has not taken effect yet. Returns whether there was one.
+
+        A server that it blocked is unblocked, unless another decision that can still be undone blocks it, too.
 
         Args:
             id: id of the question.

@@ -304,8 +304,12 @@ class MemoryStore(base.Store):
         return None
 
     async def undo(self, id: str, decided: float | None, *records: Record) -> bool:
+        row = self._reviews.get(id)
         undone = self._end_hold(id, decided, base.UNDECIDED)
         self._record(records if undone else ())
+        blocking = {each.identity for each in self._reviews.values() if each.blocks}
+        if undone and row is not None and row.blocks and row.identity not in blocking:
+            self._blocks.pop(row.identity, None)
         return undone
 
     async def release(self, id: str, decided: float | None) -> bool:

@@ -525,9 +525,13 @@ class SqlStore:
             self._commit_changes([base.Change(records=change.records)], connection)
 
     def _undo_change(self, id: str, decided: float | None, records: Sequence[Record], connection: Connection) -> bool:
-        end = trail.lock_chain(connection)
+        end, row = trail.lock_chain(connection), questions.find_review(connection, id)
         undone = questions.end_hold(connection, id, decided, base.UNDECIDED)
         trail.append_records(connection, end, records if undone else ())
+        if undone and row is not None and row.blocks:
+            rows = questions.in_states(connection, limit=permits.MAX_LISTED, contents=False)
+            if row.identity not in {each.identity for each in rows if each.blocks}:
+                permits.unblock_server(connection, row.identity)
         return undone
 
     def _block(self, row: base.BlockRow, but: Sequence[str], connection: Connection) -> None:
