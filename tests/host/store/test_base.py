@@ -18,6 +18,7 @@ from antiphon.host.store.base import (
     Decided,
     DefinitionRow,
     GrantRow,
+    PendingCallRow,
     Settlement,
     Standing,
     Store,
@@ -228,6 +229,35 @@ async def test_what_blocks_nothing_lifts_no_block_when_it_is_taken_back(place: P
     await store.decide([Decided(id="r", decision=denial, release=place.clock.now + 5)])
     assert await store.undo("r", place.clock.now)
     assert [row.identity for row in await store.blocks()] == ["command:x"]
+
+
+def left(store: Store, id: str, until: float) -> PendingCallRow:
+    """Make a call whose caller was told to ask again."""
+    return PendingCallRow(id=id, fingerprint=id, owner="ann", until=until)
+
+
+async def test_calls_that_were_decided_about_leave_room_for_others(place: Place, store: Store):
+    """A person who denies quickly is not told that too many wait."""
+    for id in ("a", "b", "c"):
+        await store.put_review(review(id, host=store.host, fingerprint=id, shared=True))
+        assert await store.leave_review(left(store, id, place.clock.now + 60), most=1)
+        await store.decide([Decided(id=id, decision="1")])
+        await store.commit(Change(finish=id))
+    for id, has_room in (("d", True), ("e", False)):
+        await store.put_review(review(id, host=store.host, fingerprint=id, shared=True))
+        assert await store.leave_review(left(store, id, place.clock.now + 60), most=1) is has_room
+
+
+async def test_a_call_that_is_not_made_again_expires(place: Place, store: Store):
+    """Its question waits no longer, whoever looks, and its content is gone."""
+    await store.put_review(review(host=store.host, shared=True))
+    await store.leave_review(left(store, "r", place.clock.now + 60), most=1)
+    assert await store.undecided() == set()
+    place.clock.now += 61
+    await store.recover()
+    row = await store.review("r")
+    assert row is not None
+    assert (row.state, row.item, await store.reviews()) == ("expired", None, [])
 
 
 async def test_decisions_for_a_round_are_kept_all_or_none(store: Store):

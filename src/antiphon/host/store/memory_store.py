@@ -199,6 +199,7 @@ class MemoryStore(base.Store):
 
     async def put_review(self, row: base.ReviewRow) -> base.ReviewRow:
         """See ``base.Store.put_review``. There are no killed processes, but calls that are made again."""
+        self._expire_left()
         sent = self._find_sent_call(row.fingerprint) if row.shared else None
         if sent is not None and sent.id in self._reviews:
             return self._reviews[sent.id]
@@ -220,15 +221,27 @@ class MemoryStore(base.Store):
         return kept.fingerprint == row.fingerprint and kept.state in base.OPEN and is_free and is_valid
 
     async def leave_review(self, call: base.PendingCallRow, *, most: int) -> bool:
-        row, now = self._reviews.get(call.id), self._clock()
-        self._calls = {id: each for id, each in self._calls.items() if each.until > now}
-        kept = sum(each.owner == call.owner and not each.sent for id, each in self._calls.items() if id != call.id)
-        if kept >= most:
+        self._expire_left()
+        others = [each for each in self._calls.values() if each.owner == call.owner and each.id != call.id]
+        if sum(not each.sent and self._find_open(each.id) is not None for each in others) >= most:
             return False
-        if row is not None and row.state in base.OPEN:
+        if (row := self._find_open(call.id)) is not None:
             self._calls[call.id] = call
             self._keep(msgspec.structs.replace(row, host=None, expires=call.until))
         return True
+
+    def _find_open(self, id: str) -> base.ReviewRow | None:
+        row = self._reviews.get(id)
+        return row if row is not None and row.state in base.OPEN else None
+
+    def _expire_left(self) -> int:
+        """End the questions and calls that nobody has asked for again in time. Returns the number of questions."""
+        now, rows = self._clock(), self._reviews.values()
+        self._calls = {id: each for id, each in self._calls.items() if each.until > now}
+        left = [row for row in rows if row.host is None and row.state in base.OPEN and (row.expires or now + 1) <= now]
+        for row in left:
+            self._keep(_empty_review(row, "expired"))
+        return len(left)
 
     async def pending_call(self, *, id: str = "", fingerprint: str = "") -> base.PendingCallRow | None:
         if not id:
@@ -334,15 +347,11 @@ class MemoryStore(base.Store):
         return self._drafts.get(id)
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
-        row = self._reviews.get(id)
-        if row is None or row.state not in base.OPEN:
-            return
-        kept = msgspec.structs.replace(row, state=state) if keep_item else _empty_review(row, state)
-        self._keep(kept)
+        if (row := self._find_open(id)) is not None:
+            self._keep(msgspec.structs.replace(row, state=state) if keep_item else _empty_review(row, state))
 
     async def claim_review(self, id: str, expires: float | None) -> None:
-        row = self._reviews.get(id)
-        if row is not None and row.state in base.OPEN:
+        if (row := self._find_open(id)) is not None:
             self._keep(msgspec.structs.replace(row, host=self.host, expires=expires))
 
     async def reviews_version(self) -> int:
@@ -381,8 +390,8 @@ class MemoryStore(base.Store):
         return {id: body for id, (until, body) in self._timed_rows[kind].items() if until > self._clock()}
 
     async def recover(self) -> int:
-        """See ``base.Store.recover``. There are no other processes."""
-        return 0
+        """See ``base.Store.recover``. There are no other processes, but calls that were never made again."""
+        return self._expire_left()
 
     async def aclose(self) -> None:
         """See ``base.Store.aclose``. There is nothing to release."""

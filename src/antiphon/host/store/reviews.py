@@ -295,10 +295,13 @@ MOST_KEPT = 10_000
 """Most calls that are kept; the ones that would be deleted first go before."""
 
 
-def leave_review(connection: Connection, call: PendingCallRow, *, host: str, most: int) -> bool:
+def leave_review(connection: Connection, now: float, call: PendingCallRow, *, host: str, most: int) -> bool:
     """Keep an open question for which a process waits no longer. Returns false if the owner has too many."""
     waiting = and_(pending_calls.c.owner == call.owner, pending_calls.c.sent.is_(False), pending_calls.c.id != call.id)
-    if connection.execute(select(func.count()).select_from(pending_calls).where(waiting)).scalar_one() >= most:
+    # A row outlives the end of its question, which a person may have denied.
+    open_still = select(reviews.c.id).where(reviews.c.state.in_(OPEN), _match_valid(now))
+    counted = select(func.count()).where(waiting, pending_calls.c.id.in_(open_still))
+    if connection.execute(counted).scalar_one() >= most:
         return False
     mine = and_(reviews.c.id == call.id, reviews.c.host == host, reviews.c.state.in_(OPEN))
     if connection.execute(update(reviews).where(mine).values(host=None, expires=call.until)).rowcount == 1:

@@ -313,7 +313,8 @@ class SqlStore:
         return await self._change(partial(questions.put_review, row=row, now=self.clock()), row.id)
 
     async def leave_review(self, call: base.PendingCallRow, *, most: int) -> bool:
-        return await self._change(partial(questions.leave_review, call=call, host=self.host, most=most), call.id)
+        leaving = partial(questions.leave_review, now=self.clock(), call=call, host=self.host, most=most)
+        return await self._change(leaving, call.id)
 
     async def settle_call(self, call: base.PendingCallRow) -> None:
         await self._change(partial(questions.keep_call, row=call), call.id)
