@@ -93,6 +93,22 @@ async def test_what_was_sent_counts_as_spent(place: Place, later: bool):
         assert (entry.record.outcome, entry.record.money, entry.record.input_tokens) == ("counted", 10, 5)
 
 
+async def test_a_question_without_an_end_does_not_wait_for_ever(place: Place):
+    """Its server may never ask again; while a process waits for it, it has as much time as it likes."""
+    store = place.make()
+    assert isinstance(store, SqlStore)
+    await store.put_review(review(host=store.host, expires=None))
+    store._heart.cancel()
+    await store._runner.aclose()
+    async with place.open() as other:
+        for seconds, state in ((0.0, "pending"), (LEASE, "pending"), (23 * 3600.0, "pending"), (3600.0, "expired")):
+            place.clock.now += seconds
+            await place.outlast(other)
+            row = await other.review("r")
+            assert row is not None
+            assert row.state == state
+
+
 def ended() -> int:
     """Return the number of a process that was."""
     with subprocess.Popen([sys.executable, "-c", ""]) as process:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from secrets import token_hex
 
-from sqlalchemy import Connection, and_, delete, literal, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, literal, or_, select, update
 
 from antiphon.host.budget import Amount, task_account
 from antiphon.host.store import audit_tables as trail
@@ -74,7 +74,9 @@ def recover_processes(
     gone = and_(reviews.c.host.is_not(None), reviews.c.host.not_in(alive), reviews.c.state.in_(OPEN))
     # A decision that was to be carried out may have been; one that can still be undone was not, and is kept.
     connection.execute(update(reviews).where(gone, reviews.c.state == "decided").values(UNDECIDED))
-    orphaned = connection.execute(update(reviews).where(gone).values(host=None)).rowcount
+    # One without an end is kept as long as a call, since its server may never ask again.
+    until = func.coalesce(reviews.c.expires, now + _CALL_KEPT)
+    orphaned = connection.execute(update(reviews).where(gone).values(host=None, expires=until)).rowcount
     late = and_(reviews.c.host.is_(None), reviews.c.state.in_(OPEN), reviews.c.expires <= now)
     over = update(reviews).where(late).values(state="expired", item=None, decision=None, approvals=None)
     expired = connection.execute(over).rowcount
