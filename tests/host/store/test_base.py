@@ -260,6 +260,14 @@ async def test_a_call_that_is_not_made_again_expires(place: Place, store: Store)
     assert (row.state, row.item, await store.reviews()) == ("expired", None, [])
 
 
+async def test_questions_are_in_the_order_of_their_times(store: Store):
+    """A clock that was set back does not make the later one the older one."""
+    for id, created in (("a", 2.0), ("b", 1.0)):
+        await store.put_review(msgspec.structs.replace(review(id, fingerprint=id), created=created))
+    assert [row.id for row in await store.reviews()] == ["b", "a"]
+    assert [row.id for row in await store.reviews(latest=True)] == ["a", "b"]
+
+
 async def test_decisions_for_a_round_are_kept_all_or_none(store: Store):
     """One that is late undoes the others."""
     for id in ("a", "b"):
@@ -406,6 +414,16 @@ async def test_a_blocked_server_reserves_nothing(store: Store):
     assert await store.unblock("command:x")
     assert not await store.unblock("command:x")
     assert await store.commit(Change(hold=hold())) is None
+
+
+async def test_a_block_of_any_identity_prevents_a_reservation(store: Store):
+    """Before it is found out whether the money suffices; of several accounts, the first that does not is named."""
+    caps = {"day:1": Cap(money=15), "total": Cap(money=5)}
+    assert await store.commit(Change(hold=hold("a", caps={"day:1": Cap(money=15)}))) is None
+    assert await store.commit(Change(hold=hold("b", caps=caps))) == "day:1"
+    await store.block(BlockRow(identity="former:1", target="x", since=1.0))
+    held = msgspec.structs.replace(hold("b", caps=caps), coarser=("coarse:1", "former:1"))
+    assert await store.commit(Change(hold=held)) == "block"
 
 
 async def test_of_changes_at_once_only_the_refused_are_not_made(store: Store):

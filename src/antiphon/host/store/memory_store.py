@@ -286,7 +286,8 @@ class MemoryStore(base.Store):
         after: str | None = None,
     ) -> list[base.ReviewRow]:
         """See ``base.Store.reviews``: contents are here in any case."""
-        rows = reversed(self._reviews.values()) if latest else iter(self._reviews.values())
+        oldest_first = sorted(self._reviews.values(), key=lambda row: row.created)
+        rows = reversed(oldest_first) if latest else iter(oldest_first)
         if after is not None:
             rows = islice(dropwhile(lambda row: row.id != after, rows), 1, None)
         return list(islice((row for row in rows if row.state in states), limit))
@@ -358,7 +359,8 @@ class MemoryStore(base.Store):
         return self._version
 
     async def undecided(self) -> set[str]:
-        return {id for id, row in self._reviews.items() if row.state == "pending" and not row.held}
+        rows = self._reviews.values()
+        return {row.id for row in rows if row.state == "pending" and not row.held and row.host == self.host}
 
     async def watch(self, until: float) -> None:
         self._watched = until

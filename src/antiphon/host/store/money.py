@@ -14,22 +14,11 @@ import sqlalchemy as sa
 
 from antiphon.host.budget import Amount, Cap, task_account
 from antiphon.host.store.base import Balance, Hold, HoldRow, TaskSoFar
-from antiphon.host.store.grant_tables import MAX_LISTED
-from antiphon.host.store.tables import accounts, blocks, holds, hosts, swept, task_asks
+from antiphon.host.store.grant_tables import MAX_LISTED, list_blocks
+from antiphon.host.store.tables import accounts, holds, hosts, swept, task_asks
 from antiphon.sql.prepared import Prepared, begin_upsert
 
-_NAMES = [sa.bindparam(name, type_=sa.Text()) for name in ("new_identity", "alike")]
-# Fails if the server is blocked; checked here so that requests need no query of their own.
-_KEEP = Prepared(
-    sa.insert(holds).from_select(
-        list(holds.c),
-        sa.select(*(sa.bindparam(f"new_{column.name}", type_=column.type) for column in holds.c)).where(
-            ~sa.select(blocks.c.identity)
-            .where(sa.or_(blocks.c.identity.in_(_NAMES), blocks.c.coarse.in_(_NAMES)))
-            .exists()
-        ),
-    )
-)
+_KEEP = Prepared(sa.insert(holds))
 _DROP = Prepared(
     sa.delete(holds).where(holds.c.id == sa.bindparam("hold")).returning(holds.c["keys"], holds.c.money, holds.c.tokens)
 )
@@ -50,30 +39,26 @@ def take_reservation(connection: sa.Connection, hold: Hold, *, host: str, now: f
     Raises:
         RefusedChange: an account has not enough left, or the server is blocked (``"block"``).
     """
-    for account in hold.accounts:
-        # A new account has no row whose condition could fail.
-        if not account.cap.allows(hold.amount):
-            raise RefusedChange(account.key)
+    if list_blocks(connection, hold.identity, *hold.coarser):
+        raise RefusedChange("block")
+    kept = {
+        "id": hold.id,
+        "host": host,
+        "ask": hold.ask,
+        "identity": hold.identity,
+        "keys": _encode_keys([account.key for account in hold.accounts]),
+        "money": hold.amount.money,
+        "tokens": hold.amount.tokens,
+        "sent": hold.sent,
+    }
+    _KEEP.count(connection, kept)
     if hold.accounts:
         statement = _prepare_take(connection.dialect.name, len(hold.accounts))
         taken: set[str] = {row[0] for row in statement.rows(connection, _bind_rows(hold, now))}
         for account in hold.accounts:
-            if account.key not in taken:
+            # A new account has no row whose condition could fail.
+            if account.key not in taken or not account.cap.allows(hold.amount):
                 raise RefusedChange(account.key)
-    kept = {
-        "new_id": hold.id,
-        "new_host": host,
-        "new_ask": hold.ask,
-        "new_identity": hold.identity,
-        "new_keys": _encode_keys([account.key for account in hold.accounts]),
-        "new_money": hold.amount.money,
-        "new_tokens": hold.amount.tokens,
-        "new_sent": hold.sent,
-        # A server has at most one coarser identity.
-        "alike": hold.coarser[0] if hold.coarser else hold.identity,
-    }
-    if _KEEP.count(connection, kept) != 1:
-        raise RefusedChange("block")
 
 
 def mark_sent(connection: sa.Connection, id: str) -> None:
