@@ -66,24 +66,18 @@ async def reserve_model(
         Rejected: no model can answer, an account has not enough left, or the server is blocked.
     """
     try:
-        return await _reserve_choice(case, params, granted, asks=asks)
+        if granted or not asks:
+            refused = await _without_asking(case, params, granted, asks=asks)
+            if refused is None:
+                return Reserved(alone=True)
+            if not _is_grant(refused):
+                raise _refuse_unreserved(case, refused)
+        costs = await _choose_model(case, params, look=True)
+        await hold_reservation(case, params)
     except NoModel as none:
         if not (asks and by_hand) or none.is_budget:
             raise no_model(case, none) from None
         return Reserved(alone=False, lacking=none)
-
-
-async def _reserve_choice(
-    case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool
-) -> Reserved:
-    if granted or not asks:
-        refused = await _without_asking(case, params, granted, asks=asks)
-        if refused is None:
-            return Reserved(alone=True)
-        if not _is_grant(refused):
-            raise _refuse_unreserved(case, refused)
-    costs = await _choose_model(case, params, look=True)
-    await hold_reservation(case, params)
     return Reserved(alone=False, costs=costs)
 
 
@@ -459,7 +453,7 @@ async def _generate_answer(case: Case, cleared: _Cleared) -> CreateMessageResult
         await save_sending(case, cleared.params, sending)
     completion = await stages.wait_for_provider(case, _complete_cleared(case, cleared))
     case.note_completion(completion, cleared.params)
-    return await stages.answer_without_secrets(case, _check_answer(case, completion.result, cleared.params))
+    return await stages.without_secrets(case, _check_answer(case, completion.result, cleared.params))
 
 
 async def _complete_cleared(case: Case, cleared: _Cleared) -> Completion:

@@ -34,7 +34,7 @@ from antiphon.host.host_telemetry import watch_review
 from antiphon.host.pipeline.case import FAILED, TOOL, Case, Desk, Reason
 from antiphon.host.providers.base import Provider, ProviderFailure, Usage, Warming
 from antiphon.host.review import review
-from antiphon.host.review.question import PENDING, CallLeft, CallTaken, Outcome
+from antiphon.host.review.question import PENDING, AnyItem, CallLeft, CallTaken, Outcome
 from antiphon.host.store.base import BlockRow
 from antiphon.host.store.chain import Step
 from antiphon.machine.asyncio_tasks import end_tasks, is_withdrawn
@@ -48,6 +48,7 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, fail_tool
 
 T = TypeVar("T")
+M = TypeVar("M", CreateMessageRequestParams, CreateMessageResult)
 
 _NAME, _TARGET = 128, 512
 """Most characters of a tool's name and of a server's address in a record."""
@@ -131,32 +132,22 @@ async def refuse_blocked(case: Case) -> None:
         raise case.refusal("policy", "blocked")
 
 
-async def without_secrets(case: Case, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
-    """Run stage 6 for a request."""
-    mode = case.desk.redaction.request
-    clean = None if mode == "allow" else await case.scan_message(mask_in_side_process(params))
+async def without_secrets(case: Case, message: M) -> M:
+    """Run stage 6 for a request or an answer."""
+    kind = "request" if isinstance(message, CreateMessageRequestParams) else "response"
+    mode = getattr(case.desk.redaction, kind)
+    clean = None if mode == "allow" else await case.scan_message(mask_in_side_process(message))
     if clean is None:
-        return params
+        return message
     if mode == "block":
         raise case.refusal("secret")
     try:
-        validate_request(clean)
+        if isinstance(clean, CreateMessageRequestParams):
+            validate_request(clean)
     except InvalidParams:
         # The masked text was needed for the request to be valid: an id, a name.
         raise case.refusal("secret") from None
-    case.note("redacted", "request", review.digest(clean))
-    return clean
-
-
-async def answer_without_secrets(case: Case, result: CreateMessageResult) -> CreateMessageResult:
-    """Run stage 6 for an answer."""
-    mode = case.desk.redaction.response
-    clean = None if mode == "allow" else await case.scan_message(mask_in_side_process(result))
-    if clean is None:
-        return result
-    if mode == "block":
-        raise case.refusal("secret")
-    case.note("redacted", "response")
+    case.note("redacted", kind, review.digest(clean))
     return clean
 
 
@@ -245,16 +236,12 @@ async def decided(
         raise case.refusal("limit", str(reached)) from None
     except Exception as error:
         raise case.failure(f"the reviewer failed: {type(error).__name__}: {error}") from None
-    by = review.decider_of(decision)
     if decision.ticket is not None:
         case.ticket = decision.ticket.id
-        case.reviews.append(decision.ticket.id)
     step = "review" if item.result is None else "response"
-    for name in decision.undone:
-        case.note(step, f"undone:{name}", by=by)
+    by = await _record_decider(case, step, item, decision)
     if isinstance(decision, review.Deny):
-        await _extend_denial(case, decision, by)
-        raise _record_denial(case, step, item, decision)
+        raise _refuse_denied(case, item, decision)
     case.note(step, review.name_of(decision), by=by)
     case.by_person = True
     # Meanwhile somebody may have blocked the server in another process, where this wait could not be ended.
@@ -288,23 +275,30 @@ def check_approval(case: Case, item: review.ReviewItem | review.ToolItem, decisi
     return decision
 
 
-def _record_denial(case: Case, step: Step, item: review.ReviewItem | review.ToolItem, denial: review.Deny) -> Rejected:
-    """Record a denial with its reason, and make its error: with the reason, if the person wants to tell it."""
-    reason = denial.reason and mask_text(denial.reason)
-    told = _choose_reason(item, denial)
-    case.note(step, review.name_of(denial), by=review.decider_of(denial), reason=reason, told=told)
+async def _record_decider(case: Case, step: Step, item: AnyItem, made: review.Decision | review.Filled) -> str | None:
+    """Record what was taken back before a decision, and a denial, which ends other asks. Returns who decided."""
+    by = review.decider_of(made)
+    if made.ticket is not None:
+        case.reviews.append(made.ticket.id)
+    for name in made.undone:
+        case.note(step, f"undone:{name}", by=by)
+    if isinstance(made, review.Deny):
+        await _extend_denial(case, made, by)
+        told = review.can_tell(item) if made.tell and made.reason else None
+        case.note(step, review.name_of(made), by=by, reason=made.reason and mask_text(made.reason), told=told)
+    return by
+
+
+def _refuse_denied(case: Case, item: review.ReviewItem | review.ToolItem, denial: review.Deny) -> Rejected:
+    """Make the error of a denial: with the reason, if the person wants to tell it."""
     refusal = case.refusal("user")
-    if reason:
+    if denial.reason:
+        reason = mask_text(denial.reason)
         # For the caller of the tool, on this side: a note is not sent.
         refusal.add_note(f"denied: {reason}")
-        if told:
+        if denial.tell and review.can_tell(item):
             refusal.data = {**refusal.data, "note": reason[: review.MAX_TOLD]}
     return refusal
-
-
-def _choose_reason(item: review.ReviewItem | review.ToolItem | review.ElicitItem, denial: review.Deny) -> bool | None:
-    """Return whether the server can be sent the reason; ``None`` if the person does not want that."""
-    return review.can_tell(item) if denial.tell and denial.reason else None
 
 
 async def fill_in_form(case: Case, item: review.ElicitItem, admitted: Pass) -> ElicitResult:
@@ -328,15 +322,8 @@ async def fill_in_form(case: Case, item: review.ElicitItem, admitted: Pass) -> E
         return case.decline(next(reason for kind, reason in _UNANSWERED.items() if isinstance(error, kind)))
     except Exception as error:
         raise case.failure(f"the reviewer failed: {type(error).__name__}: {error}") from None
-    by = None if filled.ticket is None else filled.ticket.by
-    if filled.ticket is not None:
-        case.reviews.append(filled.ticket.id)
-    for name in filled.undone:
-        case.note("review", f"undone:{name}", by=by)
+    by = await _record_decider(case, "review", item, filled)
     if isinstance(result, review.Deny):
-        await _extend_denial(case, result, by)
-        reason = result.reason and mask_text(result.reason)
-        case.note("review", review.name_of(result), by=by, reason=reason, told=_choose_reason(item, result))
         return case.decline("user")
     if await case.desk.store.blocks(*case.origin.identities):
         return case.decline("policy")

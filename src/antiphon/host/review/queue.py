@@ -91,7 +91,7 @@ MAX_LEFT = 100
 MAX_DRAFT = 4 * 1024 * 1024
 """Most bytes of a draft: enough for the longest request a server may make, edited."""
 
-_HISTORY: tuple[base.ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
+HISTORY: tuple[base.ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 _ENDING = 1.0
 """Seconds that a caller that stops waiting for a question waits for this to be stored."""
 _AT_ONCE = 1.0
@@ -270,7 +270,7 @@ class Queue:
         Args:
             limit: most questions to return.
         """
-        return [questions.question_of(row) for row in await self._store.reviews(_HISTORY, limit, latest=True)]
+        return [questions.question_of(row) for row in await self._store.reviews(HISTORY, limit, latest=True)]
 
     async def get(self, id: str) -> Question:
         """Return one question.

@@ -381,7 +381,7 @@ def name_of(decision: Decision | ElicitResult) -> str:
     return f"{name}:{decision.reach}" if isinstance(decision, Deny) and decision.reach != "once" else name
 
 
-def decider_of(decision: Decision) -> str | None:
+def decider_of(decision: Decision | Filled) -> str | None:
     """Return who made a decision, if that is known."""
     if decision.ticket is not None:
         return decision.ticket.by

@@ -26,7 +26,7 @@ from antiphon.host.checks.visible import inert_line
 from antiphon.host.models.selection import Candidate, Selection, read_selection
 from antiphon.host.review import summary
 from antiphon.host.review.question import Question
-from antiphon.host.review.queue import AnyItem, Queue
+from antiphon.host.review.queue import HISTORY, AnyItem, Queue
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.store.base import ReviewState, Store
 from antiphon.host.terminal import request_text
@@ -205,7 +205,6 @@ _HASH = 12
 """Hexadecimal digits of a hash in a list: enough to exclude a coincidence."""
 MOST = 10_000
 """Most questions that are searched or listed, far more than ever wait for one person."""
-_PAST: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 
 
 async def find_question(store: Store, id: str) -> Question:
@@ -214,7 +213,7 @@ async def find_question(store: Store, id: str) -> Question:
     ``id`` may be ``ID:HASH``, as listed; the question must then have this content.
     """
     id, _, hash = id.lower().partition(":")
-    states: Sequence[tuple[ReviewState, ...]] = (("pending",), _PAST)
+    states: Sequence[tuple[ReviewState, ...]] = (("pending",), HISTORY)
     for some in states:
         found = [row.id for row in await store.reviews(some, MOST, contents=False) if id and row.id.startswith(id)]
         if found:
