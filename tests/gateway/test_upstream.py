@@ -20,7 +20,7 @@ from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
 from antiphon.host import Host, Policy, Scripted
 from antiphon.server import CallNext, ServerRequest
 from antiphon.types import Tool
-from tests.support.network import until
+from tests.support.network import moment, until
 from tests.support.processes import lives
 
 
@@ -108,6 +108,28 @@ async def test_what_it_offers_anew_is_told(revision: str):
     async with asyncio.timeout(30):
         await news.wait()
     assert [tool.name for tool in one.offer.tools] == ["x", "y"]
+    await one.close()
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_what_it_adds_while_it_is_first_listed_is_kept(revision: str):
+    """A server that adds a tool after its tools were listed, and before its prompts are, has both tools."""
+    server = Server("one", revisions=[revision])
+    server.tool(name="x")(lambda: "x")
+    server.prompt(name="slow")(lambda: "slow")
+
+    @server.middleware
+    async def add(request: ServerRequest, call_next: CallNext) -> Any:
+        if request.method == "prompts/list":
+            server.tool(name="y")(lambda: "y")
+            # Long enough for the changed list to be fetched meanwhile.
+            for _ in range(100):
+                await moment()
+        return await call_next(request)
+
+    one = upstream(server)
+    await one.start()
+    await until(lambda: [tool.name for tool in one.offer.tools] == ["x", "y"])
     await one.close()
 
 

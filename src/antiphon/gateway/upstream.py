@@ -56,6 +56,8 @@ class _Run(Struct, eq=False):
 
     client: Client
     place: ProcessPlace | None
+    listed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once its first lists are taken: what is listed again must not be replaced by them."""
     following: asyncio.Task[None] | None = None
 
 
@@ -336,6 +338,7 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
         self._run, self.error = run, None
         self._enter("running")
         await self._take(offer)
+        run.listed.set()
         return run.client
 
     async def _connect_client(self, where: Serves | Command | Address) -> _Run:
@@ -417,6 +420,7 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
 
     async def _relist(self, run: _Run, changed: set[Kind]) -> None:
         """List the kinds that have changed, until nothing changes any more; at most once in ``_PACE`` seconds."""
+        await run.listed.wait()
         while changed:
             kinds = frozenset(changed)
             changed.clear()
