@@ -74,6 +74,17 @@ def test_what_was_changed_since_stays(tmp_path: Path):
     assert json.loads(path.read_text()) == {"mcpServers": {"new": {"command": "new"}, **SERVERS}, "other": 2}
 
 
+def test_entries_come_back_though_the_host_s_file_was_deleted(tmp_path: Path):
+    """Uninstalling writes them into a new file, since it deletes all other copies of them."""
+    path = written(tmp_path)
+    made = place(tmp_path)
+    made.install(made.plan("/bin/antiphon", keep=False))
+    path.unlink()
+    done = made.uninstall()
+    assert (done.exactly, done.restored) == (False, ["files", "web"])
+    assert json.loads(path.read_text()) == {"mcpServers": SERVERS}
+
+
 def test_installed_twice_it_takes_what_was_added(tmp_path: Path):
     """The backup stays the first one, so that all comes back."""
     path = written(tmp_path)

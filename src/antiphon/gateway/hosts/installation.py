@@ -258,8 +258,9 @@ class Installation:
             self.path.unlink()
         elif exactly:
             _write_file(self.path, read_file(self.backup))
-        elif data is not None:
-            document = read_document(self.path, data, self._host.section)
+        elif data is not None or record.moved:
+            # Restored into a new file if somebody has deleted the host's: there is no other copy of the entries.
+            document = read_document(self.path, data or b"", self._host.section)
             ours = self._ours(document)
             there = [name for name in document.servers() if name not in ours]
             # In the host's own form if the backup has it.
