@@ -304,6 +304,18 @@ def test_the_folder_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert list(places[0].path.parent.iterdir()) == []
 
 
+def test_files_of_others_in_the_folder_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """They may be old and large, and the folder may be one of the user's own."""
+    kept = place(tmp_path)
+    kept.save(OFFER)
+    movie = kept.path.with_name("movie.json")
+    movie.write_bytes(b"x")
+    os.utime(movie, (1, 1))
+    monkeypatch.setattr(offer, "MAX_FILES", 0)
+    kept.save(OFFER)
+    assert list(kept.path.parent.iterdir()) == [movie]
+
+
 def test_a_folder_that_cannot_be_written_costs_a_line_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     """And no list."""
     (tmp_path / "lists").write_text("a file")

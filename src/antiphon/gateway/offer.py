@@ -167,6 +167,9 @@ MAX_TOTAL = 64 * 1024 * 1024
 MAX_FILES = 1_000
 """Most files; the oldest are deleted first."""
 
+_KEPT = re.compile(r"\.?[0-9a-f]{64}\.json(?:\.[0-9a-f]{12}\.part)?")
+"""The name of such a file, or of one that was being written when its gateway was killed."""
+
 KEPT_FOR = 30 * 86_400.0
 """Seconds after which a file is not used any more; the server is then started to be listed."""
 
@@ -350,7 +353,8 @@ class KeptLists:
 
     def _prune(self) -> None:
         found: list[tuple[float, int, Path]] = []
-        for entry in os.scandir(self._folder):
+        # Only files of ours: nobody says that a folder has nothing else in it.
+        for entry in filter(lambda entry: _KEPT.fullmatch(entry.name), os.scandir(self._folder)):
             with suppress(FileNotFoundError):
                 status = entry.stat(follow_symlinks=False)
                 found.append((status.st_mtime, status.st_size, Path(entry.path)))
