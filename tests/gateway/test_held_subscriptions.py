@@ -10,6 +10,7 @@ import pytest
 from antiphon import Client, Server
 from antiphon.errors import InvalidRequest, PeerError, ResourceNotFound
 from antiphon.gateway import Gateway
+from antiphon.server import CallNext, ServerRequest
 from tests.support.behind_gateway import CELLS, ERAS, host
 from tests.support.network import until
 from tests.support.raw_server import RawServer
@@ -63,6 +64,29 @@ async def test_a_client_that_leaves_ends_its_subscriptions(client_era: str, serv
         assert behind.subscribed == {"x://1"}
         await leaving.close()
         await until(lambda: behind.subscribed == set())
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_a_client_that_gives_up_while_it_subscribes_leaves_nothing(client_era: str, server_era: str):
+    """The gateway subscribes at the server for it, and ends that, too; else a thousand would leave no room."""
+    behind, arrived, go_on = watched(server_era), asyncio.Event(), asyncio.Event()
+
+    @behind.middleware
+    async def delay(request: ServerRequest, call_next: CallNext) -> Any:
+        if "x://1" in str(request.params):
+            arrived.set()
+            await go_on.wait()
+        return await call_next(request)
+
+    gateway = Gateway({"in": behind}, host())
+    async with Client(gateway.server, revision=client_era) as client:
+        listening = asyncio.create_task(client.listen(uris=["x://1"]).__aenter__())
+        await arrived.wait()
+        listening.cancel()
+        # Answered once the gateway knows that the client has given up.
+        await client.ping()
+        go_on.set()
+        await until(lambda: not any(group.watches.uris for group in gateway._groups.values()))
 
 
 @pytest.mark.parametrize("server_era", ERAS)

@@ -396,7 +396,12 @@ class Gateway:
         if (serve := self._served.get(request.method)) is not None:
             return await serve(self._group_of(request), request)
         if (subscribe := SUBSCRIBED.get(request.method)) is not None:
-            return await subscribe(self._group_of(request), request, call_next)
+            try:
+                return await subscribe(self._group_of(request), request, call_next)
+            except BaseException:
+                # What was subscribed to for it at servers is ended, unless other clients subscribe to it.
+                self._unsubscribed()
+                raise
         if request.method not in METHODS:
             return await pass_on(self._group_of(request), request)
         return await call_next(request)
