@@ -356,7 +356,7 @@ async def test_a_change_of_one_principals_servers_is_told_to_that_principal() ->
             await client.handshake()
             await client.reply(client.request("resources/subscribe", uri="shop://stock"))
             await client.reply(client.request("tools/list"))
-        group = next(group for group in gateway._groups.values() if group.principal == "a")
+        group = next(group for group in gateway._groups.values() if group.terms.principal == "a")
         assert gateway._tool("shop__count", "a") is group.catalogue.tool("shop__count")
         assert gateway._tool("shop__count", None) is None
         told = {one["method"] for one in other.notifications}

@@ -13,12 +13,14 @@ import pytest
 from msgspec import structs
 
 from antiphon import Client, Server
+from antiphon.errors import PeerError
 from antiphon.gateway import Gateway
 from antiphon.host import Answer, Deny, EditCall, Host, Policy, Queue, Rule, Scripted, ToolItem, digest
 from antiphon.host.review.question import Outcome, Question
 from antiphon.host.store import Change, MemoryStore, Store, open_store
 from antiphon.host.store.base import ReviewRow
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
+from tests.gateway.test_lives import Caller
 from tests.host.asks import approve
 from tests.host.store.stores import Clock
 
@@ -504,6 +506,30 @@ async def test_a_task_that_is_denied_or_cancelled_has_not_run(desk: Desk) -> Non
         await client.task(handle.id).cancel()
         assert not await desk.queue.pending()
         assert (await client.task(handle.id).refresh()).status == "cancelled"
+    assert desk.ran == []
+
+
+async def test_a_waiting_task_is_not_given_up_for_another_principal(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group whose call waits for a person is in use, so that the decision is carried out."""
+    monkeypatch.setattr("antiphon.gateway.gateway.MAX_GROUPS", 1)
+    async with Client(Caller(desk.gateway, "ann")) as ann, Client(Caller(desk.gateway, "ben")) as ben:
+        handle = await ann.start_task("shop__order", {"sku": "P-1"})
+        with pytest.raises(PeerError, match="try again later"):
+            await ben.list_tools()
+        await desk.decide()
+        assert (await handle.result(timeout=PATIENT)).text == "ordered P-1"
+        assert len((await ben.list_tools()).tools) == 2
+
+
+async def test_a_waiting_task_whose_server_is_taken_out_says_so(desk: Desk) -> None:
+    """A person may decide about it long after, and nothing can run then."""
+    async with Client(desk.server) as client:
+        handle = await client.start_task("shop__order", {"sku": "P-1"})
+        await desk.gateway.configure({"other": Server("other")})
+        await desk.decide()
+        assert "'shop' is no longer configured" in (await handle.result(timeout=PATIENT)).text
     assert desk.ran == []
 
 

@@ -265,14 +265,9 @@ class PrincipalGroup:
         return self._made
 
     @property
-    def principal(self) -> str | None:
-        """The principal of the clients; ``None`` if they have none."""
-        return self.terms.principal
-
-    @property
     def is_used(self) -> bool:
-        """Whether any of the servers is in use."""
-        return any(upstream.is_used for upstream in self.upstreams.values())
+        """Whether any of the servers is in use, or a call waits for a person."""
+        return self.tasks.has_waiting or any(upstream.is_used for upstream in self.upstreams.values())
 
     def start(self) -> None:
         """Begin to start, concurrently, the servers that were never listed; with ``starts="eager"`` all servers."""

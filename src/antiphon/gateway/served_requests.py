@@ -129,7 +129,7 @@ async def _call_tool(group: PrincipalGroup, request: ServerRequest) -> CallToolR
     if PENDING_CALL in request.ctx.request.meta:
         id = str(request.ctx.request.meta[PENDING_CALL])
         found = await find_call(
-            terms.host.store, id, group.upstreams[owned.server].identity, owned.name, group.principal
+            terms.host.store, id, group.upstreams[owned.server].identity, owned.name, group.terms.principal
         )
         if isinstance(found, CallToolResult):
             return found
@@ -200,6 +200,8 @@ async def _run_when_decided(
     terms = group.terms
     if terms.host is None or not await wait_for_decision(terms.host.store, id):
         return fail_tool(f"Nobody has approved this call in time (id {id}); it has not run.")
+    if owned.server not in group.upstreams:
+        return fail_tool(f"The server {owned.server!r} is no longer configured; this call (id {id}) has not run.")
     pending = PendingCall(ANSWER_WITHIN, terms.pending_for)
     with pending:
         made = await _make_call(group, request, owned, params, pending, is_task=True)
@@ -231,7 +233,7 @@ async def _pass_reading(group: PrincipalGroup, server: str, params: Any, reading
     host, target = group.terms.host, group.upstreams[server].target
     if host is None or not host.policy.results:
         return await reading
-    origin = structs.replace(loose_origin(describe_location(locate_target(target))), principal=group.principal)
+    origin = structs.replace(loose_origin(describe_location(locate_target(target))), principal=group.terms.principal)
     return await pass_outcome(reading, partial(host.examine, params=params, origin=origin), is_local=True)
 
 
@@ -241,7 +243,7 @@ async def examine_list(group: PrincipalGroup, params: CallToolRequestParams, res
         return result
     # A rule about any of the servers covers the list.
     servers = tuple(upstream.identity for upstream in group.upstreams.values())
-    origin = structs.replace(loose_origin([MEMORY, "gateway"]), coarser=servers, principal=group.principal)
+    origin = structs.replace(loose_origin([MEMORY, "gateway"]), coarser=servers, principal=group.terms.principal)
     listed = result
     if not result.is_error:
         listed = structs.replace(result, content=[], structured_content=msgspec.json.decode(result.text))

@@ -90,6 +90,11 @@ class TasksBehind:
         has_room = not self.are_answered_here or len(self._followed) + waiting < MAX_FOLLOWED
         return has_room and request.is_modern and declares_extension(request.ctx.request.capabilities, TASKS)
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a call waits for a person, or runs since one has decided, as a task of the gateway's own."""
+        return any(not work.done() for work in self._waiting.values())
+
     def follow_task(self, upstream: Upstream, tool: str, made: Received) -> Received:
         """Return the handle of a task for the client; follow the task, if the host answers its asks.
 
