@@ -239,13 +239,7 @@ async def test_what_a_listener_is_told_has_the_members_that_nobody_knows() -> No
             "ttlMs": None, "pollIntervalMs": 1, "x-task": [1.0],
         }  # fmt: skip
 
-    server = RawServer(
-        tools_list=lambda _: {"resultType": "complete", "tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
-        tools_call=task, tasks_get=task,
-    )  # fmt: skip
-    discovered = server._server_discover({})
-    capabilities = {"tools": {}, "extensions": {TASKS: {}}}
-    server.replies["server/discover"] = lambda _: {**discovered, "capabilities": capabilities}
+    server = with_tasks(tools_call=task, tasks_get=task)
     async with raw_client(Gateway({"raw": server}, host(), asks="relay", names="none").server) as client:
         await client.reply(client.modern("tools/list", capabilities=WITH_TASKS))
         made = await client.call("t", capabilities=WITH_TASKS)
@@ -254,6 +248,35 @@ async def test_what_a_listener_is_told_has_the_members_that_nobody_knows() -> No
         assert (first["status"], last["status"]) == ("working", "cancelled")
         assert first["x-task"] == last["x-task"] == [1.0]
         assert looks >= 4
+
+
+async def test_an_error_that_consists_of_a_task_s_id_grows_by_a_few_ids() -> None:
+    """The server chose an id of one letter, which the gateway's id stands for."""
+    at = "2026-01-01T00:00:00Z"
+
+    def task(message: dict[str, Any]) -> dict[str, Any] | None:
+        if message["method"] == "tasks/get":
+            server.send({"id": message["id"], "error": {"code": -32603, "message": "e" * 1_000}})
+            return None
+        said = {"taskId": "e", "status": "working", "createdAt": at, "lastUpdatedAt": at, "ttlMs": None}
+        return {"resultType": "task", **said}
+
+    server = with_tasks(tools_call=task, tasks_get=task)
+    async with raw_client(Gateway({"raw": server}, host(), asks="relay", names="none").server) as client:
+        await client.reply(client.modern("tools/list", capabilities=WITH_TASKS))
+        id = (await client.call("t", capabilities=WITH_TASKS))["taskId"]
+        reply = await client.reply(client.modern("tasks/get", capabilities=WITH_TASKS, taskId=id))
+        assert len(reply["error"]["message"]) < 1_000 + 3 * len(id)
+
+
+def with_tasks(**replies: Any) -> RawServer:
+    """Make a server that writes its tasks by hand; its one tool is ``t``."""
+    tools = {"resultType": "complete", "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+    server = RawServer(tools_list=lambda _: tools, **replies)
+    discovered = server._server_discover({})
+    capabilities = {"tools": {}, "extensions": {TASKS: {}}}
+    server.replies["server/discover"] = lambda _: {**discovered, "capabilities": capabilities}
+    return server
 
 
 async def test_a_task_that_nobody_listens_to_is_not_followed() -> None:

@@ -413,8 +413,10 @@ async def _of_task(group: PrincipalGroup, request: ServerRequest, owned: OwnedTa
     except UpstreamUnavailable as error:
         raise errors.InternalError(str(error)) from None
     except errors.PeerError as error:
-        # The client knows the task by the gateway's id, not by the server's.
-        raise errors.PeerError(error.message.replace(owned.id, given), code=error.code, data=error.data) from None
+        # The client knows the task by the gateway's id, not by the server's. A message names it once or twice; one
+        # that consists of short ids would become a hundred times as long.
+        message = error.message.replace(owned.id, given, 2)
+        raise errors.PeerError(message, code=error.code, data=error.data) from None
 
 
 SERVED: Mapping[str, Callable[[PrincipalGroup, ServerRequest], Awaitable[Any]]] = {
