@@ -9,6 +9,7 @@ import pytest
 from antiphon import Client, Context, Server
 from antiphon.gateway import Gateway
 from tests.support.behind_gateway import CELLS, host
+from tests.support.raw_server import RawServer
 
 
 def noisy(revision: str) -> Server:
@@ -49,3 +50,19 @@ async def test_a_client_that_does_not_want_any_hears_none():
     async with Client(gateway.server, revision="2026-07-28", on_log=heard.append) as client:
         await client.call_tool("noisy__speak", {"word": "a"})
     assert heard == []
+
+
+async def test_a_server_that_refuses_a_level_costs_nobody_the_call():
+    """It declares logging, and answers each level with an error of its own."""
+    server = RawServer(
+        tools_list=lambda _: {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+        tools_call=lambda _: {"content": [{"type": "text", "text": "done"}]},
+    )
+
+    def refuse(message: dict[str, Any]) -> None:
+        server.send({"id": message["id"], "error": {"code": -32603, "message": "not now"}})
+
+    server.replies |= {"server/discover": refuse, "logging/setLevel": refuse}
+    async with Client(Gateway({"raw": server}, host(), names="none").server, log_level="debug") as client:
+        assert (await client.call_tool("t")).text == "done"
+    assert "logging/setLevel" in [message.get("method") for message in server.received]

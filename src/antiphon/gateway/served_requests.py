@@ -481,7 +481,7 @@ async def _send_request(
     async def use(progress: OnProgress | None) -> Received:
         async with upstream.use_for(request) as client:
             if wanted is not None:
-                await upstream.logs.want(client, wanted)
+                await upstream.want_logs(client, wanted)
             return await send(client, progress=progress)
 
     causes = upstream.answerers.open.take_causes

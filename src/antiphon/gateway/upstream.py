@@ -59,33 +59,8 @@ class _Run(Struct, eq=False):
     listed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once its first lists are taken: what is listed again must not be replaced by them."""
     following: asyncio.Task[None] | None = None
-
-
-class LogLevels:
-    """The log level that was set at one server up to 2025-11-25.
-
-    It is asked for the least severe level that any client wants; each client's session leaves out what is below its
-    own. Source: 2025-11-25 server/utilities/logging.
-    """
-
-    def __init__(self) -> None:
-        self._client: Client | None = None
-        self._level: LoggingLevel | None = None
-
-    async def want(self, client: Client, level: LoggingLevel) -> None:
-        """Ask the server for messages of a level, unless it sends them already; newer servers are asked by request."""
-        if client.server_capabilities.logging is None:
-            return
-        if client is not self._client:
-            # The server was started again, and has lost the level that was set before.
-            self._client, self._level = client, None
-        spoken = find_revision(client.revision)
-        if spoken is None or spoken.modern or (self._level is not None and is_loud_enough(level, self._level)):
-            return
-        self._level = level
-        with suppress(errors.MethodNotFound):
-            # A server that declares logging without this method costs nobody the call.
-            await client.set_log_level(level)
+    log_level: LoggingLevel | None = None
+    """The log level that was set at the server, if its revision is up to 2025-11-25."""
 
 
 class _Use:
@@ -163,8 +138,6 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
     """Since when nobody uses it, in the event loop's time; ``None`` while it is used or has no process."""
     skills: HeldSkills = field(default_factory=HeldSkills)
     """The entries of its skills, and those that were approved."""
-    logs: LogLevels = field(default_factory=LogLevels)
-    """The log level that was set at the server."""
     _run: _Run | None = None
     _starting: asyncio.Task[Client] | None = None
     _leaving: set[asyncio.Task[None]] = set()
@@ -223,6 +196,22 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
         """The client of the server, if it runs. The caller must hold the server: see ``take``."""
         run = self._run
         return run.client if run is not None and (self._users > 1 or run.client.is_open) else None
+    async def want_logs(self, client: Client, level: LoggingLevel) -> None:
+        """Ask the server for messages of a level, unless it sends them already; newer servers are asked by request.
+
+        It is asked for the least severe level that any client wants; each client's session leaves out what is below its
+        own. Source: 2025-11-25 server/utilities/logging.
+        """
+        run, spoken = self._run, find_revision(client.revision)
+        if run is None or run.client is not client or spoken is None or spoken.modern:
+            return
+        is_set = run.log_level is not None and is_loud_enough(level, run.log_level)
+        if client.server_capabilities.logging is not None and not is_set:
+            run.log_level = level
+            with suppress(errors.PeerError):
+                # A server that refuses the level, or lacks the method that it declares, costs nobody the call.
+                await client.set_log_level(level)
+
 
     @property
     def is_used(self) -> bool:
