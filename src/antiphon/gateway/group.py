@@ -16,13 +16,12 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Raw, structs
 
 from antiphon import errors
-from antiphon.client.connection.targets import Target, describe_location, locate_target
-from antiphon.client.requests.request_calls import loose_origin
+from antiphon.client.connection.targets import Target
 from antiphon.gateway.offer import KINDS, Kind, UpstreamOffer
 from antiphon.gateway.relayed_asks import Answerers, Clients, without_ours
 from antiphon.gateway.server_catalogue import Exposure, Noun, ServerCatalogue, ServerItem
@@ -192,13 +191,11 @@ def _decode_text(member: Raw | None) -> str | None:
     return value if isinstance(value, str) else None
 
 
-async def note_request(terms: GatewayTerms, target: Any, method: str) -> None:
+async def note_request(terms: GatewayTerms, upstream: Upstream, method: str) -> None:
     """Record a request before it is passed on. The client may make any request of an extension: nobody is asked."""
     log.info("%s is passed on", method)
     if terms.host is not None:
-        await terms.host.audit.record(
-            loose_origin(describe_location(locate_target(target))), method, "answered", "passed-on"
-        )
+        await terms.host.audit.record(upstream.make_origin(), method, "answered", "passed-on")
 
 
 CALL_PATIENCE = 10.0

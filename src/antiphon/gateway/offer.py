@@ -33,7 +33,6 @@ from antiphon import errors
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address, Command, Target, describe_location, locate_target
 from antiphon.client.known_tools import iterate_pages
-from antiphon.client.requests.request_calls import loose_origin
 from antiphon.client.tool_calls import Confirming
 from antiphon.errors import AntiphonError, ConfigError, Rejected
 from antiphon.host.review.definitions import describe_skill
@@ -43,7 +42,7 @@ from antiphon.machine.files import open_file, replace_file
 from antiphon.wire.common import PaginatedParams, PaginatedResult
 from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lossless import Received, merge_change, repair_members
-from antiphon.wire.origin import OriginCall, identify_target
+from antiphon.wire.origin import Origin, OriginCall, identify_target
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.skills import Skill, find_skill_root
@@ -119,7 +118,7 @@ class HeldSkills:
         return max(found, key=lambda entry: len(entry.uri), default=None)
 
     async def allow(
-        self, entry: Skill, uri: str, target: Target, confirm: Confirming, read: Callable[[], Awaitable[bytes]]
+        self, entry: Skill, uri: str, origin: Origin, confirm: Confirming, read: Callable[[], Awaitable[bytes]]
     ) -> None:
         """Have the host decide about a skill before its ``SKILL.md`` is read, and before any other file of it once.
 
@@ -131,7 +130,6 @@ class HeldSkills:
         key = encode_value(entry)
         if uri != entry.uri and key in self._approved:
             return
-        origin = loose_origin(describe_location(locate_target(target)))
         files = () if entry.resources == "dynamic" else entry.resources
         digest = next((file.digest for file in files if file.uri == uri), None)
         tool, arguments = describe_skill(entry), {"uri": uri, "digest": digest}

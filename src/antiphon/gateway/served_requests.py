@@ -18,7 +18,6 @@ from msgspec import structs
 
 from antiphon import errors
 from antiphon.client.client import Client, OnProgress
-from antiphon.client.connection.targets import describe_location, locate_target
 from antiphon.client.remote_skill import RemoteSkill
 from antiphon.client.requests.request_calls import loose_origin
 from antiphon.gateway.group import MAX_WATCHED, PrincipalGroup, choose_server, note_request
@@ -230,10 +229,10 @@ async def _get_prompt(group: PrincipalGroup, request: ServerRequest) -> GetPromp
 
 async def _pass_reading(group: PrincipalGroup, server: str, params: Any, reading: Awaitable[Received]) -> Received:
     """Return what the host's rules about results let through of a resource, of a prompt, or of the error instead."""
-    host, target = group.terms.host, group.upstreams[server].target
+    host, upstream = group.terms.host, group.upstreams[server]
     if host is None or not host.policy.results:
         return await reading
-    origin = structs.replace(loose_origin(describe_location(locate_target(target))), principal=group.terms.principal)
+    origin = structs.replace(upstream.make_origin(), principal=group.terms.principal)
     return await pass_outcome(reading, partial(host.examine, params=params, origin=origin), is_local=True)
 
 
@@ -297,7 +296,7 @@ async def _read_skill_file(group: PrincipalGroup, request: ServerRequest, server
             # What a person has seen is handed over: a second read returns the same bytes.
             read = partial(RemoteSkill(entry, fetch).read, uri)
             if confirm is not None:
-                await upstream.skills.allow(entry, uri, upstream.target, confirm, read)
+                await upstream.skills.allow(entry, uri, upstream.make_origin(), confirm, read)
             await read()
     except errors.SkillInvalid as error:
         raise errors.InternalError(f"{error}; if the server has changed it, skills/get has the present entry") from None
@@ -451,7 +450,7 @@ async def pass_on(group: PrincipalGroup, request: ServerRequest) -> Any:
     received = request.received
     catalogue = await group.listed()
     server, params = choose_server(request.method, received.raw, group.spoken, catalogue)
-    await note_request(group.terms, group.upstreams[server].target, request.method)
+    await note_request(group.terms, group.upstreams[server], request.method)
     sent = Received(params, received.read)
     return request.pass_on(await _ask_server(group, server, request, request.params, sent))
 

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from antiphon import errors
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address, Command, Serves, Target, describe_location, locate_target
+from antiphon.client.requests.request_calls import loose_origin
 from antiphon.gateway.offer import KINDS, HeldSkills, KeptOffer, Kind, UpstreamOffer, fetch_offer, list_changes
 from antiphon.gateway.relayed_asks import Answerers, During, LogsPassedOn, PassesOn
 from antiphon.gateway.terms import Full, GatewayTerms, ProcessPlace
@@ -27,7 +28,7 @@ from antiphon.machine.asyncio_tasks import end_tasks, ignore_error, start_in
 from antiphon.server.server_middleware import ServerRequest
 from antiphon.wire.logging import LoggingLevel, is_loud_enough
 from antiphon.wire.lossless import Received
-from antiphon.wire.origin import identify_target
+from antiphon.wire.origin import Origin, identify_target
 from antiphon.wire.revisions import find_revision
 
 log = logging.getLogger("antiphon.gateway")
@@ -186,16 +187,15 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
         except errors.ConfigError:
             return ""
 
+    def make_origin(self) -> Origin:
+        """Make the origin of what is asked about it, outside of any call that it knows."""
+        return loose_origin(describe_location(locate_target(self.target)))
+
     def notify(self, method: str, params: Received) -> None:
         """Send the server a notification of a client, if it is running."""
         if self._run is not None and self._run.client.is_open:
             self._run.client.notify(method, params)
 
-    @property
-    def client(self) -> Client | None:
-        """The client of the server, if it runs. The caller must hold the server: see ``take``."""
-        run = self._run
-        return run.client if run is not None and (self._users > 1 or run.client.is_open) else None
     async def want_logs(self, client: Client, level: LoggingLevel) -> None:
         """Ask the server for messages of a level, unless it sends them already; newer servers are asked by request.
 
@@ -212,6 +212,11 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
                 # A server that refuses the level, or lacks the method that it declares, costs nobody the call.
                 await client.set_log_level(level)
 
+    @property
+    def client(self) -> Client | None:
+        """The client of the server, if it runs. The caller must hold the server: see ``take``."""
+        run = self._run
+        return run.client if run is not None and (self._users > 1 or run.client.is_open) else None
 
     @property
     def is_used(self) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.machine.asyncio_tasks import end_tasks, settle_future, start_in
+from antiphon.machine.asyncio_tasks import end_tasks, ignore_error, settle_future, start_in
 from antiphon.machine.state_store import MemoryStateStore
 from antiphon.replicas.engines.base import LEASE, MAX_MESSAGE, PATIENCE, ClusterMember, check_size
 
@@ -321,9 +321,9 @@ class UnixCluster(ClusterMember):
             raise ClusterUnavailable("The processes of this server cannot reach each other") from None
         finally:
             del self._waiting[number]
-            if done.done() and not done.cancelled():
-                # Both sides may have failed: an exception that nobody looks at is reported when it is collected.
-                done.exception()
+            if done.done():
+                # Both sides may have failed.
+                ignore_error(done)
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
