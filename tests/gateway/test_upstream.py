@@ -199,6 +199,19 @@ async def test_one_that_dies_unused_is_started_by_the_next_who_wants_it(tmp_path
     await one.close()
 
 
+async def test_one_that_dies_while_something_holds_it_is_started_by_the_next_call(tmp_path: Path):
+    """What holds it may find out late, as one that looks at a task now and then; no call is lost by that."""
+    one = upstream(script(tmp_path, SERVER))
+    async with one.running() as held:
+        first = one.process
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: not held.is_open)
+        async with one.running() as client:
+            assert (await client.call_tool("pid")).structured_content not in (None, {"result": first})
+    await one.close()
+
+
 async def test_a_storm_of_changes_costs_one_listing_at_a_time(monkeypatch: pytest.MonkeyPatch):
     """However often it says so; and who lists is told only of what is different."""
     monkeypatch.setattr("antiphon.gateway.upstream._PACE", 600.0)

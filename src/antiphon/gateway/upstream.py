@@ -216,7 +216,9 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
     def client(self) -> Client | None:
         """The client of the server, if it runs. The caller must hold the server: see ``take``."""
         run = self._run
-        return run.client if run is not None and (self._users > 1 or run.client.is_open) else None
+        # While others use it, the client of a server on the network may be about to connect again.
+        may_be_lost = self._users > 1 and run is not None and run.place is None
+        return run.client if run is not None and (may_be_lost or run.client.is_open) else None
 
     @property
     def is_used(self) -> bool:
