@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -23,18 +23,6 @@ from antiphon.machine.public_names import describe_install
 
 MAX_BYTES = 64 * 1024 * 1024
 """Most bytes of a file: some hosts keep their history beside their settings."""
-
-
-class HostDocument(Protocol):
-    """A file with servers in a section of it. Each change returns the new text; nothing is written."""
-
-    def servers(self) -> dict[str, Any]:
-        """Return the entries as they are."""
-        ...
-
-    def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
-        """Return the text without some entries, and with others at the end of the section."""
-        ...
 
 
 def read_document(path: Path, data: bytes, section: str) -> HostDocument:
@@ -258,3 +246,8 @@ class _Yaml:
         written = io.StringIO()
         self._yaml.dump(document, written)
         return written.getvalue()
+
+
+HostDocument = _Json | _Toml | _Yaml
+"""A file with servers in a section of it: ``servers`` returns the entries as they are, ``changed`` the new text without
+some entries, and with others at the end of the section. Nothing is written."""
