@@ -133,3 +133,14 @@ async def test_subscriptions_of_all_clients_together_are_bounded(monkeypatch: py
     ):
         with pytest.raises(InvalidRequest, match="Too many subscriptions"):
             await two.listen(uris=["x://2"]).__aenter__()
+
+
+async def test_subscriptions_are_bounded_while_their_servers_start(monkeypatch: pytest.MonkeyPatch):
+    """All of them wait for the lists then, and begin at once."""
+    monkeypatch.setattr("antiphon.gateway.group.MAX_WATCHED", 1)
+    gateway = Gateway({"in": watched(ERAS[0])}, host())
+    async with Client(gateway.server, revision=ERAS[0]) as client:
+        listening = [client.listen(uris=[f"x://{at}/more"]) for at in range(4)]
+        begun = await asyncio.gather(*(each.__aenter__() for each in listening), return_exceptions=True)
+        assert sum(isinstance(each, InvalidRequest) for each in begun) == 3
+        assert [len(group.watches.uris) for group in gateway._groups.values()] == [1]

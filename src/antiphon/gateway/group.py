@@ -78,8 +78,6 @@ class Watches:
         """
         watch = self._watches.get(uri)
         if watch is None:
-            if len(self._watches) >= MAX_WATCHED:
-                raise errors.InvalidRequest(f"Too many subscriptions: {MAX_WATCHED} are allowed")
             await self._find(uri)
             watch = self._watches.get(uri) or self._begin(uri)
         watch.holds += 1
@@ -107,6 +105,8 @@ class Watches:
         await end_tasks(*tasks)
 
     def _begin(self, uri: str) -> _Watch:
+        if len(self._watches) >= MAX_WATCHED:
+            raise errors.InvalidRequest(f"Too many subscriptions: {MAX_WATCHED} are allowed")
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
         watch = self._watches[uri] = _Watch(loop.create_task(self._watch(uri, begun)), begun)
