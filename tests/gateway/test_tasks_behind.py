@@ -26,6 +26,7 @@ class Working:
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
+        self.words: list[str] = []
         self.server = Server("working")
         self.server.tool(task="allowed")(self.work)
         self.server.tool(task="allowed")(self.order)
@@ -33,6 +34,7 @@ class Working:
 
     async def work(self, word: str) -> str:
         """Wait."""
+        self.words.append(word)
         await self.go_on.wait()
         return f"done: {word}"
 
@@ -248,6 +250,20 @@ async def test_what_a_listener_is_told_has_the_members_that_nobody_knows() -> No
         assert (first["status"], last["status"]) == ("working", "cancelled")
         assert first["x-task"] == last["x-task"] == [1.0]
         assert looks >= 4
+
+
+async def test_calls_at_once_become_no_more_tasks_than_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those for which there is no room are served within their requests."""
+    monkeypatch.setattr("antiphon.gateway.tasks_behind.MAX_FOLLOWED", 2)
+    working = Working()
+    async with raw_client(Gateway({"work": working.server}, host(), asks="host", names="none").server) as client:
+        await client.reply(client.modern("tools/list", capabilities=WITH_TASKS))
+        named = {"capabilities": WITH_TASKS, "name": "work"}
+        calls = [client.modern("tools/call", arguments={"word": str(at)}, **named) for at in range(5)]
+        await until(lambda: len(working.words) == 5)
+        working.go_on.set()
+        kinds = [(await client.reply(id))["result"]["resultType"] for id in calls]
+        assert sorted(kinds) == ["complete"] * 3 + ["task"] * 2
 
 
 async def test_an_error_that_consists_of_a_task_s_id_grows_by_a_few_ids() -> None:

@@ -161,7 +161,8 @@ async def _make_call(
         )
         # Experimental tasks do not pass: a call of 2025-11-25 that wants to be one is served within its request.
         params = structs.replace(params, name=owned.name, task=None)
-        result = await _send_request(upstream, request, params, tasks=tasks)
+        sending = _send_request(upstream, request, params, tasks=tasks)
+        result = await (group.tasks.make_call(sending) if tasks else sending)
         if isinstance(result.read, CreateTaskResult):
             result = group.tasks.follow_task(upstream, owned.name, result)
             outcome = CallToolResult(content=[TextContent(text=f"It goes on as the task {result.read.task_id}.")])

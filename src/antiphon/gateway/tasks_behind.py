@@ -13,11 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import Context
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from msgspec import DecodeError, Raw, Struct, structs
@@ -77,6 +76,8 @@ class TasksBehind:
         self._seal: Seal = terms.seal
         self._bound_to = b"task" + encode_value(terms.principal)
         self.are_answered_here = answered_here
+        self._calls = 0
+        """Calls that are being made and may become tasks."""
         self._followed: set[asyncio.Task[None]] = set()
         self._told = told
         self._waiting: dict[str, asyncio.Task[CallToolResult]] = {}
@@ -87,13 +88,21 @@ class TasksBehind:
     def may_begin(self, request: ServerRequest) -> bool:
         """Return whether a client's call may become a task: the client supports tasks, and there is room."""
         waiting = sum(not work.done() for work in self._waiting.values())
-        has_room = not self.are_answered_here or len(self._followed) + waiting < MAX_FOLLOWED
+        has_room = not self.are_answered_here or self._calls + len(self._followed) + waiting < MAX_FOLLOWED
         return has_room and request.is_modern and declares_extension(request.ctx.request.capabilities, TASKS)
 
     @property
     def has_waiting(self) -> bool:
         """Whether a call waits for a person, or runs since one has decided, as a task of the gateway's own."""
         return any(not work.done() for work in self._waiting.values())
+
+    async def make_call(self, sending: Awaitable[Received]) -> Received:
+        """Make a call that may become a task. It counts as one meanwhile, since several may be made at once."""
+        self._calls += 1
+        try:
+            return await sending
+        finally:
+            self._calls -= 1
 
     def follow_task(self, upstream: Upstream, tool: str, made: Received) -> Received:
         """Return the handle of a task for the client; follow the task, if the host answers its asks.
@@ -200,17 +209,13 @@ class TasksBehind:
                 # In a context of its own, as in ``follow_task``.
                 work = asyncio.get_running_loop().create_task(watching, context=Context())
                 self._watched[id] = work
-                work.add_done_callback(partial(self._stop_watching, id))
+                work.add_done_callback(lambda _work, ended=id: self._watched.pop(ended))
 
     def keep(self, listened: Container[str]) -> None:
         """Stop reporting the changes of all other tasks than those with the ids ``listened``."""
         for id, work in list(self._watched.items()):
             if id not in listened:
                 work.cancel()
-
-    def _stop_watching(self, id: str, work: asyncio.Task[None]) -> None:
-        if self._watched.get(id) is work:
-            del self._watched[id]
 
     async def close(self) -> None:
         """Stop following all tasks. The tasks continue at their servers, as far as they can without answers."""
