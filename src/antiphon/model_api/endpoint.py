@@ -390,7 +390,7 @@ def _check_method(method: str, expected: str) -> None:
 @contextlib.asynccontextmanager
 async def _wait_for_call(http: Http, token: Token, call: ModelCall) -> AsyncGenerator[asyncio.Future[None]]:
     """Wait for a call within a block; yields what is done once the client is gone."""
-    gone = asyncio.ensure_future(_wait_for_disconnect(http))
+    gone = asyncio.ensure_future(http.wait_gone())
     token.calls.attach(call)
     try:
         yield gone
@@ -406,12 +406,6 @@ async def _wait_for_outcome(call: ModelCall, gone: asyncio.Future[None]) -> list
     if isinstance(outcome, Failure) and not gone.done():
         raise outcome
     return None if gone.done() or isinstance(outcome, Failure) else outcome
-
-
-async def _wait_for_disconnect(http: Http) -> None:
-    """Wait until the client is gone."""
-    while (await http.receive())["type"] != "http.disconnect":
-        pass
 
 
 class _Variables(msgspec.Struct):

@@ -330,8 +330,7 @@ class Relays:
         return None
 
     async def _watch(self, http: Http, passed: _Passed, id: int) -> None:
-        while (await http.receive())["type"] != "http.disconnect":
-            pass
+        await http.wait_gone()
         # First: the home may say that it serves this no more before the engine says that it was told.
         passed.is_gone = True
         passed.arrived.set()

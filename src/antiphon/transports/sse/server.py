@@ -111,7 +111,7 @@ class SseApp:
         session.keep_for(http.caller)
         endpoint = f"{quote(http.root_path)}{_POST_PATH}?{_PARAMETER}={id}"
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(session.write(endpoint)), loop.create_task(_watch_client(http.receive, session))]
+        tasks = [loop.create_task(session.write(endpoint)), loop.create_task(_watch_client(http, session))]
         try:
             await self._serve(session, http.caller, asgi.RequestHeaders(http.headers))
         except Exception:
@@ -145,10 +145,9 @@ class SseApp:
         await asgi.send_response(http, 202)
 
 
-async def _watch_client(receive: asgi.Receive, session: _Session) -> None:
+async def _watch_client(http: asgi.Http, session: _Session) -> None:
     """End a session when its client goes away."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    await http.wait_gone()
     session.lose("The client closed its event stream")
 
 

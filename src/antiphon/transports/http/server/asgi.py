@@ -94,6 +94,11 @@ class Http:
             message = {**message, "headers": [*message["headers"], *self.extra]}
         return self.raw_send(message)
 
+    async def wait_gone(self) -> None:
+        """Wait until the client has disconnected; what is left of the body is dropped."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
     def move(self, home: str, body: bytes | None) -> bool:
         """Give the connection and this request, whose body was read, to another process.
 

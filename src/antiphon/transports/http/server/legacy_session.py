@@ -451,8 +451,7 @@ class LegacyExchange(Exchange, eq=False, kw_only=True):
 
 
 async def _watch_client(http: Http, carrier: Carrier) -> None:
-    while (await http.receive())["type"] != "http.disconnect":
-        pass
+    await http.wait_gone()
     carrier.stop(lost=True)
 
 

@@ -206,8 +206,7 @@ class Exchange(Struct, eq=False):
             self._done.set_result(None)
 
     async def _watch_client(self) -> None:
-        while (await self._http.receive())["type"] != "http.disconnect":
-            pass
+        await self._http.wait_gone()
         self.gone = True
         if self._carrier is not None and self.stream is not None:
             self._carrier.stop(lost=True)
