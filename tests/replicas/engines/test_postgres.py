@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import count
 
+import asyncpg
 import pytest
 
 from antiphon.errors import ClusterUnavailable, ConfigError
@@ -102,6 +103,21 @@ async def test_a_database_that_stands_still_costs_no_more_than_the_patience(serv
     finally:
         server.go_on()
     assert await eventually(lambda: is_served(replica))
+    await replica.close()
+
+
+@pytest.mark.postgres
+async def test_a_sign_of_life_waits_for_no_removal(server: Postgres, monkeypatch: pytest.MonkeyPatch):
+    """What has expired may be much, or another transaction may hold its table for longer than a lease."""
+    prefix = next(PREFIXES)
+    replica = PostgresCluster(server.address, prefix=prefix, patience=1)
+    await eventually(lambda: _joined(replica))
+    monkeypatch.setattr("antiphon.replicas.engines.postgres._SWEEP", 0.0)
+    other = await asyncpg.connect(server.address)
+    async with other.transaction():
+        await other.execute(f"LOCK TABLE {prefix}_records")
+        await replica.give_sign()
+    await other.close()
     await replica.close()
 
 

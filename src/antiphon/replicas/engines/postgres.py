@@ -92,6 +92,7 @@ class PostgresCluster(base.ClusterMember):
         """Statements that have not ended yet."""
         self._woken = asyncio.Event()
         self._swept = 0.0
+        self._sweeping: asyncio.Task[None] | None = None
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ class PostgresCluster(base.ClusterMember):
 
     async def _leave(self) -> None:
         self._is_open = False
-        await end_tasks(self._reading)
+        await end_tasks(self._reading, self._sweeping)
         with contextlib.suppress(ClusterUnavailable):
             await self._do("execute", "DELETE FROM ~replicas WHERE replica = $1", self.replica)
             await self._do("execute", "DELETE FROM ~messages WHERE receiver = $1", self.replica)
@@ -138,11 +139,15 @@ class PostgresCluster(base.ClusterMember):
             self._lease,
         )
         now = asyncio.get_running_loop().time()
-        if now - self._swept > _SWEEP:
-            self._swept = now
+        if now - self._swept > _SWEEP and (self._sweeping is None or self._sweeping.done()):
+            self._swept, self._sweeping = now, asyncio.get_running_loop().create_task(self._sweep())
+        return bool(was_known)
+
+    async def _sweep(self) -> None:
+        """Remove what has expired, in a task of its own: the next sign of life does not wait for it."""
+        with contextlib.suppress(ClusterUnavailable):
             for statement in _SWEEPS:
                 await self._do("execute", statement)
-        return bool(was_known)
 
     async def is_alive(self, replica: str) -> bool:
         statement = "SELECT 1 FROM ~replicas WHERE replica = $1 AND until > clock_timestamp()"
