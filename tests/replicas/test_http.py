@@ -206,6 +206,29 @@ async def test_a_request_that_its_home_knows_nothing_of_is_given_up(pair: Pair):
     assert (await request.done()).json["error"]["code"] == -32603
 
 
+async def test_a_request_that_nobody_asks_after_ends_where_it_is_served(pair: Pair):
+    """The replica that it came from was killed, or has given it up; it would stay open there for ever."""
+    pair.open(b"{}")
+    http = await pair.begun()
+    [served] = pair.at_home._served.values()
+    pair.here.die()
+    served.heard -= 60
+    async with asyncio.timeout(30):
+        assert await http.receive() == {"type": "http.disconnect"}
+
+
+async def test_a_request_that_is_asked_after_stays_open(pair: Pair):
+    """However long nothing happens on it."""
+    request = pair.open(b"{}")
+    http = await pair.begun()
+    [passed], [served] = pair.from_here._passed.values(), pair.at_home._served.values()
+    before, passed.heard = served.heard, passed.heard - 1.5 * relay._SILENCE
+    await until(lambda: served.heard > before)
+    await http.send(HEAD)
+    await http.send(piece(b"{}", more=False))
+    assert (await request.done()).status == 200
+
+
 async def test_many_silent_requests_cost_one_question_for_each_home(pair: Pair, monkeypatch: pytest.MonkeyPatch):
     """All that are served there go on; those that are asked after soon anyway are asked after at once."""
     requests, served, told = [], [], list[bytes]()

@@ -25,7 +25,7 @@ from antiphon.protocol.call_record import make_stopped_error
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import NOT_ACCEPTED, Gate, has_null_ids, id_of
 from antiphon.protocol.http.sse import encode_event
-from antiphon.replicas.engines.base import LEASE
+from antiphon.replicas.engines.base import LEASE, WAITING
 from antiphon.replicas.http.records import ReplicaCommons
 from antiphon.transports.http.server.asgi import Http, Message, send_json, send_response, send_unavailable
 from antiphon.wire.envelope import decode_envelope, error_frame, to_wire
@@ -57,7 +57,6 @@ _SECRET = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
 """Headers that are not passed on."""
 
 _UNREACHABLE = to_wire(InternalError("The replicas of this server cannot reach each other now"))
-_UNAVAILABLE = 503
 _BUSY = "Too many requests of other replicas are open"
 
 
@@ -162,7 +161,7 @@ class _Passed:
     def is_refused(self) -> bool:
         """Whether the other replica has said that it did not begin: it leaves, or has too much to do."""
         first = self.parts[0] if self.parts else None
-        return first is not None and first.status == _UNAVAILABLE and (NOT_ACCEPTED, b"1") in first.headers
+        return first is not None and (NOT_ACCEPTED, b"1") in first.headers
 
     def tell(self, parts: int, now: float) -> None:
         """Note how many parts the home says it has sent; -1: it does not serve this."""
@@ -188,7 +187,9 @@ class _Passed:
 class _RelayedRequest:
     """A request of another replica, as seen from where it is served: what ASGI calls ``receive`` and ``send``."""
 
-    def __init__(self, post: Callable[[_Part], Awaitable[None]], id: int) -> None:
+    def __init__(self, post: Callable[[_Part], Awaitable[None]], id: int, now: float) -> None:
+        self.heard = now
+        """When the other replica has last read of it, or asked after it."""
         self._post = post
         self._id = id
         self._head: tuple[int, list[tuple[bytes, bytes]]] = 0, []
@@ -284,8 +285,7 @@ class Relays:
         id, passed = next(self._ids), _Passed(home, asyncio.get_running_loop().time())
         self._passed[id] = passed
         watch = asyncio.get_running_loop().create_task(self._watch(http, passed, id))
-        if self._guard is None or self._guard.done():
-            self._guard = asyncio.get_running_loop().create_task(self._look_after())
+        self._begin_guard()
         try:
             headers = [(name, value) for name, value in http.headers.items() if name not in _SECRET]
             sender, caller = None, http.caller
@@ -336,10 +336,14 @@ class Relays:
         passed.arrived.set()
         start_in(self._tasks, self._tell(passed.home, _Gone(id)))
 
+    def _begin_guard(self) -> None:
+        if self._guard is None or self._guard.done():
+            self._guard = asyncio.get_running_loop().create_task(self._look_after())
+
     async def _look_after(self) -> None:
         """Find requests whose home has died, and those of which nothing was heard for long."""
         misses = 0
-        while self._passed:
+        while self._passed or self._served:
             await asyncio.sleep(LEASE / 4)
             dead: set[str] = set()
             try:
@@ -366,6 +370,10 @@ class Relays:
         """
         now, homes = asyncio.get_running_loop().time(), set[str]()
         self._spoken = {home: when for home, when in self._spoken.items() if now - when < LEASE}
+        for served in self._served.values():
+            if now - served.heard > WAITING:
+                # A replica that serves its client asks earlier: it has died, or has given this up.
+                served.leave()
         asked: dict[str, list[int]] = {}
         for id, passed in self._passed.items():
             silent = now - passed.heard
@@ -394,15 +402,18 @@ class Relays:
             self.last_asked = now
             start_in(self._tasks, self._serve_for(replica, message))
         elif isinstance(message, _ServingQuestion):
-            places = [self._served.get((replica, id)) for id in message.ids]
-            parts = [-1 if served is None else served.sent for served in places]
-            start_in(self._tasks, self._tell(replica, _SentParts(list(zip(message.ids, parts, strict=True)))))
+            parts = dict.fromkeys(message.ids, -1)
+            for id in parts:
+                if (served := self._served.get((replica, id))) is not None:
+                    served.heard, parts[id] = now, served.sent
+            start_in(self._tasks, self._tell(replica, _SentParts(list(parts.items()))))
         elif isinstance(message, _SentParts):
             for id, count in message.parts:
                 self._about_passed(replica, id, lambda passed, count=count: passed.tell(count, now))
         elif isinstance(message, _Part):
             self._about_passed(replica, message.id, lambda passed: passed.take(message, now))
         elif (served := self._served.get((replica, message.id))) is not None:
+            served.heard = now
             served.read(message.size) if isinstance(message, _ReadBytes) else served.leave()
 
     def _about_passed(self, home: str, id: int, note: Callable[[_Passed], None]) -> None:
@@ -414,7 +425,7 @@ class Relays:
         def post(part: _Part) -> Awaitable[None]:
             return self._send(replica, part)
 
-        served = _RelayedRequest(post, begin.id)
+        served = _RelayedRequest(post, begin.id, asyncio.get_running_loop().time())
         scope = {"type": "http", "method": begin.method, "path": begin.path, "headers": begin.headers}
         http = Http(scope, served.receive, served.send)
         http.is_relayed = True
@@ -430,6 +441,7 @@ class Relays:
             if self._is_closed or len(self._served) > MAX_SERVED:
                 await send_unavailable(http, _BUSY)
             else:
+                self._begin_guard()
                 await self._serve(http, begin.body)
         except OSError:
             log.debug("the client of another replica is gone")
