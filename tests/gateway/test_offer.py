@@ -27,7 +27,7 @@ TOOLS = {"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}
 DONE = {"content": [{"type": "text", "text": "done"}]}
 MODERN = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
-OFFER = UpstreamOffer(tools=(Tool(name="x", input_schema={"type": "object"}),), completes=True, instructions="Ask.")
+OFFER = UpstreamOffer(tools=(Tool(name="x", input_schema={"type": "object"}),))
 
 
 NULLS = {"title": None, "icons": None, "_meta": None, "description": None}

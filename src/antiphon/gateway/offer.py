@@ -179,9 +179,6 @@ class UpstreamOffer(Struct, frozen=True, kw_only=True):
     prompts: tuple[Prompt, ...] = ()
     resources: tuple[Resource, ...] = ()
     templates: tuple[ResourceTemplate, ...] = ()
-    completes: bool = False
-    """Whether it completes arguments."""
-    instructions: str | None = None
     extensions: dict[str, Any] = {}
     """The extensions that it declares, with their settings."""
     experimental: dict[str, Any] = {}
@@ -206,13 +203,7 @@ async def fetch_offer(
     A server with tools keeps them although another of its lists fails or never comes; the log names the ``server``.
     """
     has = client.server_capabilities
-    offer = structs.replace(
-        before,
-        completes=has.completions is not None,
-        instructions=client.instructions,
-        extensions=dict(has.extensions or {}),
-        experimental=dict(has.experimental or {}),
-    )
+    offer = structs.replace(before, extensions=dict(has.extensions or {}), experimental=dict(has.experimental or {}))
     offered = {"tools": has.tools, "prompts": has.prompts, "resources": has.resources, "templates": has.resources}
     for name in ("tools", "prompts", "resources", "templates"):
         if ("resources" if name == "templates" else name) in kinds:

@@ -230,24 +230,23 @@ async def _get_prompt(group: PrincipalGroup, request: ServerRequest) -> GetPromp
 
 async def _pass_reading(group: PrincipalGroup, server: str, params: Any, reading: Awaitable[Received]) -> Received:
     """Return what the host's rules about results let through of a resource, of a prompt, or of the error instead."""
-    host, upstream = group.terms.host, group.upstreams[server]
-    if host is None or not host.policy.results:
+    confirmer, origin = group.terms.confirmer, group.upstreams[server].make_origin()
+    if confirmer is None or not confirmer.policy.results:
         return await reading
-    origin = structs.replace(upstream.make_origin(), principal=group.terms.principal)
-    return await pass_outcome(reading, partial(host.examine, params=params, origin=origin), is_local=True)
+    return await pass_outcome(reading, partial(confirmer.examine, params=params, origin=origin), is_local=True)
 
 
 async def examine_list(group: PrincipalGroup, params: CallToolRequestParams, result: CallToolResult) -> CallToolResult:
     """Return what rules about results let through of a list that a tool of the gateway has made of all servers."""
-    if (host := group.terms.host) is None:
+    if (confirmer := group.terms.confirmer) is None:
         return result
     # A rule about any of the servers covers the list.
     servers = tuple(upstream.identity for upstream in group.upstreams.values())
-    origin = structs.replace(loose_origin([MEMORY, "gateway"]), coarser=servers, principal=group.terms.principal)
+    origin = structs.replace(loose_origin([MEMORY, "gateway"]), coarser=servers)
     listed = result
     if not result.is_error:
         listed = structs.replace(result, content=[], structured_content=msgspec.json.decode(result.text))
-    passed = await host.examine(listed, params, origin)
+    passed = await confirmer.examine(listed, params, origin)
     if passed.content:
         return passed
     return structs.replace(result, content=[TextContent(text=encode_value(passed.structured_content).decode())])
