@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import ctypes
 import hashlib
-import hmac
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path
@@ -50,7 +49,6 @@ class ModelCall:
         self.timer: asyncio.TimerHandle | None = None
         self.on_end: Callable[[bool], None] = lambda delivered: None
         """Called once, with true when a connection has received the answer, or false when the call is dropped."""
-        self._has_ended = False
         self._news = asyncio.Event()
         self.task: asyncio.Task[list[DialectAnswer] | Failure] = asyncio.create_task(
             self._run(work), name="antiphon-model-api"
@@ -65,9 +63,9 @@ class ModelCall:
 
     def end(self, *, was_delivered: bool) -> None:
         """Report what became of its answer, once."""
-        if not self._has_ended:
-            self._has_ended = True
-            self.on_end(was_delivered)
+        on_end = self.on_end
+        self.on_end = lambda delivered: None
+        on_end(was_delivered)
 
     @property
     def outcome(self) -> list[DialectAnswer] | Failure | None:
@@ -211,10 +209,8 @@ class Tokens:
         return text, token
 
     def find(self, given: bytes) -> Token | None:
-        """Return the token of a text. How long this takes reveals nothing about any token."""
-        digest = hashlib.sha256(given).digest()
-        found = [token for token in self._tokens.values() if hmac.compare_digest(token.digest, digest)]
-        return found[0] if found else None
+        """Return the token of a text. How long this takes reveals nothing about any token, since only hashes differ."""
+        return self._tokens.get(hashlib.sha256(given).digest())
 
     def revoke(self, token: Token) -> None:
         """Forget a token, and withdraw what was asked with it."""

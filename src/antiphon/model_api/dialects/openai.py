@@ -263,11 +263,10 @@ def _read_tool_choice(tools: list[Tool], value: object, *, nested: str = "") -> 
 
 
 def _read_description(holder: Mapping[str, Any], place: str, nested: str) -> tuple[Mapping[str, Any], str]:
-    return (
-        (typed.read_members(holder.get(nested), f"{place}.{nested}"), f"{place}.{nested}")
-        if nested
-        else (holder, place)
-    )
+    if not nested:
+        return holder, place
+    place = f"{place}.{nested}"
+    return typed.read_members(holder.get(nested), place), place
 
 
 def _read_stops(value: object) -> list[str] | None:
