@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from msgspec import UNSET
 
+from antiphon import Server
 from antiphon.transports.http.server.legacy_session import EarlyCancellations, find_cancelled_id
 from antiphon.wire.envelope import decode_envelope
 from antiphon.wire.lists import readable_list
@@ -304,3 +305,65 @@ async def test_the_oldest_makes_room():
 def test_a_message_says_which_request_it_cancels(said: str, id: int | str | None):
     """If it can be read."""
     assert find_cancelled_id(decode_envelope(f'{{"jsonrpc":"2.0",{said}}}'.encode())) == id
+
+
+async def open_batches(app):
+    """Open a session of the revision that has batches, and return the headers that name it."""
+    opening = initialize("2025-03-26")
+    opening["params"] |= {"capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    return {"mcp-session-id": (await post(app, opening)).headers["mcp-session-id"]}
+
+
+@pytest.fixture
+async def served():
+    """Serve two tools: one that answers at once, and one that waits; yield the application and two events."""
+    server, began, go = Server("s"), asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def quick() -> str:
+        return "quick"
+
+    @server.tool
+    async def slow() -> str:
+        began.set()
+        await go.wait()
+        return "slow"
+
+    async with closing(server.asgi()) as app:
+        yield app, began, go
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("first", ["quick", "slow"])
+async def test_a_cancellation_takes_no_reply_of_another_request_in_a_batch(served, first, times):
+    """Not if its own request was answered already, and not if it comes twice."""
+    app, began, go = served
+    session = await open_batches(app)
+    waiting = begin(app, [call(first, id=1), call("slow", id=2)], **session)
+    await began.wait()
+    for _ in range(times):
+        await post(app, cancel(1), **session)
+    go.set()
+    assert [each["id"] for each in (await waiting.done()).json] == ([1, 2] if first == "quick" else [2])
+
+
+@pytest.mark.parametrize("name", ["quick", "slow"])
+async def test_a_batch_that_cancels_its_own_request_ends(served, name):
+    """The request has no reply, the others have theirs."""
+    app, _began, _go = served
+    session = await open_batches(app)
+    response = await post(app, [call(name, id=1), cancel(1), call("quick", id=2)], **session)
+    assert [each["id"] for each in response.json] == [2]
+    # JSON-RPC 2.0, section 6: the server "MUST NOT return an empty Array and should return nothing at all".
+    alone = await post(app, [call(name, id=3), cancel(3)], **session)
+    assert (alone.status, alone.body) == (202, b"")
+
+
+async def test_a_cancellation_in_a_batch_ends_a_request_outside_of_it(served):
+    """Its POST ends as if the cancellation had come alone."""
+    app, began, _go = served
+    session = await open_batches(app)
+    waiting = begin(app, call("slow", id=1), **session)
+    await began.wait()
+    await post(app, [cancel(1), cancel(9)], **session)
+    assert (await waiting.done()).status == 202

@@ -254,11 +254,8 @@ class LegacySession:
             self._early.note(envelope)
         wait = self.peer.tell(envelope)
         id = find_cancelled_id(envelope)
-        exchange = self._exchanges.get(id) if id is not None else None
-        if exchange is not None:
-            exchange.withdrawn()
-        elif id is not None:
-            self._cancelled.note(id)
+        if id is not None:
+            self.note_cancelled(id)
         if self.changed is not None and envelope.method in CHANGES_SESSION:
             return self._note_change(self.changed, wait)
         return wait
@@ -271,8 +268,11 @@ class LegacySession:
         await changed(self)
 
     def note_cancelled(self, id: RequestId) -> None:
-        """Remember that a request was cancelled before it came."""
-        if id not in self._exchanges:
+        """End the wait for a request that the peer has cancelled, or remember one that was cancelled before it came."""
+        exchange = self._exchanges.get(id)
+        if exchange is not None:
+            exchange.withdrawn(id)
+        else:
             self._cancelled.note(id)
 
     def was_cancelled(self, id: object) -> bool:
@@ -445,8 +445,8 @@ class LegacyExchange(Exchange, eq=False, kw_only=True):
         """Put it on the stream that the client may have opened with GET."""
         return self._session.send(Frame(frame.data))
 
-    def withdrawn(self) -> None:
-        """Note that the client has cancelled it."""
+    def withdrawn(self, id: RequestId) -> None:
+        """Note that the client has cancelled this request, to which no reply comes."""
         self.end()
 
 
@@ -511,21 +511,19 @@ MAX_BATCH = 256
 
 class _BatchExchange(LegacyExchange, eq=False, kw_only=True):
     _replies: list[bytes]
-    _left: int = 0
-
-    def expect(self) -> None:
-        self._left += 1
+    _open: set[RequestId]
+    """The requests that have neither a reply nor a cancellation."""
 
     def take(self, frame: Frame) -> Awaitable[None] | None:
         if not frame.final:
             return super().take(frame)
-        self._left -= 1
-        if frame.data:
+        if frame.related_to in self._open:
+            self._open.remove(frame.related_to)
             self._replies.append(frame.data)
         return self.send_collected()
 
-    def withdrawn(self) -> None:
-        self._left -= 1
+    def withdrawn(self, id: RequestId) -> None:
+        self._open.discard(id)
         self.send_collected()
 
     def send_collected(self) -> Awaitable[None] | None:
@@ -534,10 +532,10 @@ class _BatchExchange(LegacyExchange, eq=False, kw_only=True):
             for data in self._replies:
                 self.stream.put(data)
             self._replies.clear()
-            if self._left == 0:
-                self.end()
-        elif self._left == 0:
-            return super().take(Frame(b"[%b]" % b",".join(self._replies), None, True))
+        if not self._open:
+            if self._replies:
+                return super().take(Frame(b"[%b]" % b",".join(self._replies), None, True))
+            self.end()
         return None
 
 
@@ -549,26 +547,25 @@ async def serve_batch(
     refused: Sequence[bytes],
 ) -> None:
     """Serve the requests among some messages; ``refused`` are replies to messages that could not be read."""
-    exchange = _BatchExchange(http, settings, _session=session, _replies=list(refused))
-    requests = [each for each in messages if isinstance(each.id, int | str) and isinstance(each.method, str)]
-    for each in messages:
-        if (cancelled := find_cancelled_id(each)) is not None and all(cancelled != request.id for request in requests):
-            session.note_cancelled(cancelled)
-    for each in requests:
-        assert isinstance(each.id, int | str)
-        exchange.expect()
-        session.enter(each.id, exchange)
+    requests = {each.id for each in messages if isinstance(each.id, int | str) and isinstance(each.method, str)}
+    exchange = _BatchExchange(http, settings, _session=session, _replies=list(refused), _open=set(requests))
+    serving: list[Awaitable[None]] = []
     try:
         exchange.waits()
         if not requests and refused:
             exchange.send_collected()
-        serving = asyncio.gather(*(session.peer.handle(each, caller=http.caller) for each in messages))
+        for each in messages:
+            if isinstance(each.id, int | str) and isinstance(each.method, str):
+                session.enter(each.id, exchange)
+            serving.append(session.peer.handle(each, caller=http.caller))
+            # A cancellation that stands before its request cancels nothing.
+            if (id := find_cancelled_id(each)) is not None and (id in exchange.ids or id not in requests):
+                session.note_cancelled(id)
+        await asyncio.gather(*serving)
         if requests or refused:
-            await serving
             await exchange.until_answered()
             await exchange.respond()
         else:
-            await serving
             await send_response(http, 202)
     finally:
         await session.finish(exchange)
