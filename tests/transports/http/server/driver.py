@@ -65,12 +65,12 @@ class Response:
 class Open:
     """A request under way."""
 
-    def __init__(self, app: Any, scope: dict[str, Any], body: list[bytes]) -> None:
+    def __init__(self, app: Any, scope: dict[str, Any], body: list[bytes], send: Any = None) -> None:
         self.response = Response()
         self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         for at, piece in enumerate(body):
             self._inbox.put_nowait({"type": "http.request", "body": piece, "more_body": at < len(body) - 1})
-        self.task = asyncio.ensure_future(app(scope, self._inbox.get, self.response.take))
+        self.task = asyncio.ensure_future(app(scope, self._inbox.get, send or self.response.take))
 
     def disconnect(self) -> None:
         """Close the connection, as the client."""
@@ -101,9 +101,9 @@ async def post(app: Any, message: Any, **headers: str) -> Response:
     return await begin(app, message, **headers).done()
 
 
-def listen(app: Any, **headers: str) -> Open:
-    """Open a stream with GET."""
-    return Open(app, scope_of("GET", {"accept": "text/event-stream", **headers}), [b""])
+def listen(app: Any, send: Any = None, **headers: str) -> Open:
+    """Open a stream with GET. ``send`` takes what is sent, in place of the response."""
+    return Open(app, scope_of("GET", {"accept": "text/event-stream", **headers}), [b""], send)
 
 
 async def ask(app: Any, method: str, path: str = "/mcp", **headers: str) -> Response:

@@ -185,6 +185,26 @@ async def test_streams_that_were_read_are_forgotten_after_a_while(bench):
     assert (await ask(bench.app, "GET", **session, last_event_id="1-0")).status == 400
 
 
+async def test_a_client_that_resumes_a_stream_and_reads_nothing_keeps_no_others(bench):
+    """Only the stream that is being resumed is kept beside the newest."""
+    session = await open_session(bench)
+    await post(bench.app, call("tell", id=1), **session)
+    blocked = asyncio.Event()
+
+    async def stall(_message):
+        blocked.set()
+        await asyncio.Event().wait()
+
+    resuming = listen(bench.app, stall, **session, last_event_id="1-0")
+    await blocked.wait()
+    for id in range(2, 100):
+        await post(bench.app, call("tell", id=id), **session)
+    assert len(bench.peer.channel._streams) <= 34
+    assert (await ask(bench.app, "GET", **session, last_event_id="2-0")).status == 400
+    resuming.task.cancel()
+    await asyncio.wait([resuming.task])
+
+
 async def test_a_get_must_take_events(bench):
     """406 otherwise."""
     session = await open_session(bench)

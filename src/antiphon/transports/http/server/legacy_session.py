@@ -410,12 +410,15 @@ class LegacySession:
         return stream
 
     async def _forget_oldest(self) -> None:
-        # A stream that is being resumed is considered again when the next one ends.
-        if len(self._ended) <= _KEPT or self._ended[0].is_carried:
+        if len(self._ended) <= _KEPT:
             return
-        cursor = self._ended.pop(0).cursor
-        if cursor is not None and self._streams.pop(cursor.number, None) is not None:
-            await self._store.forget(cursor.key)
+        # A stream that is being resumed is considered again when the next one ends.
+        oldest = [stream for stream in self._ended[:-_KEPT] if not stream.is_carried]
+        self._ended = [stream for stream in self._ended if stream not in oldest]
+        for stream in oldest:
+            cursor = stream.cursor
+            if cursor is not None and self._streams.pop(cursor.number, None) is not None:
+                await self._store.forget(cursor.key)
 
 
 class LegacyExchange(Exchange, eq=False, kw_only=True):
