@@ -479,3 +479,28 @@ async def test_a_task_that_outlives_its_tool_starts_no_clock() -> None:
     answer.set()
     await clock.advance(10)
     await tasks[0]
+
+
+async def test_a_task_may_ask_for_the_first_time_after_its_tool_has_ended() -> None:
+    """The deadline of the tool is over; that of the tool around it stops as for any ask."""
+    clock, ended, answer = Clock(asyncio.get_running_loop()), asyncio.Event(), asyncio.Event()
+
+    async def ask() -> str:
+        await ended.wait()
+        with standing_still():
+            await answer.wait()
+        return "answered"
+
+    async def leave_behind() -> asyncio.Task[str]:
+        return asyncio.get_running_loop().create_task(ask())
+
+    async def work() -> str:
+        left = await within(3, "inner", leave_behind())
+        ended.set()
+        return await left
+
+    call = asyncio.ensure_future(within(5, "outer", work()))
+    await clock.advance(3600)
+    assert not call.done()
+    answer.set()
+    assert await call == "answered"

@@ -333,7 +333,7 @@ class Clock:
     def stop(self) -> None:
         """Stop the clock. Asks may overlap; it continues when the last one is answered."""
         when = self.limit.when()
-        if self._asks_out == 0 and when is not None and not self.limit.expired():
+        if self._asks_out == 0 and when is not None and not self.is_over and not self.limit.expired():
             self._left = when - asyncio.get_running_loop().time()
             self.limit.reschedule(None)
         self._asks_out += 1
