@@ -308,6 +308,8 @@ class TaskCall(HandlerCall):
         try:
             await outside_lanes(self._keeper.check_held(self))
             value = await self.taken(name, work, f"{self.record.id}/{place.name}")
+            # The work may have caught the cancellation of the call, after which nothing is stored.
+            self._check_lost()
             self._note(place, "step", value)
             saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._saved.append(saved)
