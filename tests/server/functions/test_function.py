@@ -264,6 +264,21 @@ def test_a_forked_child_has_threads_of_its_own():
     assert done.stdout == "7\n"
 
 
+async def test_a_thread_that_cannot_be_started_fails_one_call_and_takes_no_place():
+    """The call that failed is not made later, and the next one finds its place."""
+    workers, made = Workers(1), list[int]()
+    # More than a machine has, as where too many processes are there.
+    usual = threading.stack_size(1 << 46)
+    try:
+        with pytest.raises(RuntimeError, match="thread"):
+            await workers.run(lambda: made.append(1))
+    finally:
+        threading.stack_size(usual)
+    async with asyncio.timeout(30):
+        await workers.run(lambda: made.append(2))
+    assert made == [2]
+
+
 async def test_a_cancelled_caller_is_free_at_once():
     """The call goes on in its thread, and what it gives is dropped."""
     workers = Workers(1)

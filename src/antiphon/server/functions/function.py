@@ -148,11 +148,17 @@ class Workers:
     async def run(self, call: Callable[[], Any]) -> Any:
         """Run ``call`` in a thread, with the caller's context; a call that has begun outlives its caller."""
         loop = asyncio.get_running_loop()
+        if not self._idle.acquire(blocking=False) and self._startable.acquire(blocking=False):
+            thread = threading.Thread(target=self._work, name=f"antiphon-{next(self._count)}", daemon=True)
+            try:
+                # Outside the context of this call, which a thread of a free-threaded Python would keep.
+                Context().run(thread.start)
+            except BaseException:
+                # The system has no more threads now, but may have one for a later call.
+                self._startable.release()
+                raise
         future: asyncio.Future[Any] = loop.create_future()
         self._jobs.put(_Job(loop, future, copy_context(), call))
-        if not self._idle.acquire(blocking=False) and self._startable.acquire(blocking=False):
-            # Outside the context of this call, which a thread of a free-threaded Python would keep.
-            Context().run(threading.Thread(target=self._work, name=f"antiphon-{next(self._count)}", daemon=True).start)
         return await future
 
     def _work(self) -> None:
