@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import socket
 from collections.abc import AsyncGenerator
 
@@ -62,6 +63,23 @@ async def test_messages_and_connections_come_in_order(bench: Bench) -> None:
         with taken:
             taken.send(b"hi")
             assert client.recv(2) == b"hi"
+
+
+async def test_a_connection_that_this_process_has_no_room_for_costs_no_other_message(bench: Bench) -> None:
+    """It comes without its connection, so that it is counted as ended."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.create_server(("127.0.0.1", 0)) as any_socket:
+        bench.near.send(Closed(1))
+        assert bench.near.hand_over(any_socket, TakeConnection())
+        bench.near.send(Closed(2))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limit[1]))
+        try:
+            bench.listen()
+            async with asyncio.timeout(30):
+                got = [await bench.got.get() for _ in range(3)]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    assert got == [(Closed(1), None), (TakeConnection(), None), (Closed(2), None)]
 
 
 async def test_what_is_not_read_waits(bench: Bench) -> None:

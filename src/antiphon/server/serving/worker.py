@@ -113,9 +113,10 @@ class _Serving:
                 if not self._has_cluster:
                     self._service.share(message.key)
                 self._welcome.set()
-            case worker_link.TakeConnection() if connection is not None:
+            case worker_link.TakeConnection():
                 self._taken += 1
-                start_in(self._taking, self._take(connection, message.request))
+                if connection is not None:
+                    start_in(self._taking, self._take(connection, message.request))
             case worker_link.Others():
                 self._others = frozenset(message.names)
             case worker_link.Leave():

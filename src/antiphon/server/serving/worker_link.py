@@ -95,7 +95,7 @@ class WorkerLink:
         self._reading = False
 
     def start(self, got: Callable[[Message, socket.socket | None], object]) -> None:
-        """Call ``got`` for each message from now on, with its connection if it has one."""
+        """Call ``got`` for each message from now on, with its connection if it has one and there was room for it."""
         self._reading = True
         asyncio.get_running_loop().add_reader(self._end.fileno(), self._receive_messages, got)
 
@@ -164,7 +164,8 @@ class WorkerLink:
         self._buffer += data
         for message in self._complete():
             connection = None
-            if isinstance(message, TakeConnection | Move):
+            # The system drops a connection that comes while too many files are open here.
+            if isinstance(message, TakeConnection | Move) and self._files:
                 connection = socket.socket(fileno=self._files.popleft())
             got(message, connection)
 
