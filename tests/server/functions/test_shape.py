@@ -24,6 +24,7 @@ import pytest
 
 from antiphon.errors import ConfigError
 from antiphon.json_schema.validator import MismatchError
+from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.shape import (
     Shape,
     adapt_type,
@@ -32,6 +33,7 @@ from antiphon.server.functions.shape import (
     simplify_schema,
     with_text_metadata,
 )
+from antiphon.server.functions.signature import REQUIRED, Parameter
 
 
 class Colour(enum.Enum):
@@ -145,6 +147,33 @@ def test_a_union_needs_no_discriminator_once_its_choices_are_in_place():
     schema = {"properties": {"discriminator": {"oneOf": [{"$ref": "#/$defs/I"}], "discriminator": tagged}}}
     found = simplify_schema({**schema, "$defs": {"I": {"type": "integer"}}})
     assert found == {"properties": {"discriminator": {"oneOf": [{"type": "integer"}]}}}
+
+
+def model(name: str, **members: Any) -> Any:
+    """Make a model whose schema is a definition, because it may hold more of itself."""
+    made = pydantic.create_model(name, **members, more=(list[name], []))
+    made.model_rebuild(_types_namespace={name: made})
+    return made
+
+
+@pytest.mark.parametrize(("more", "last"), [({}, "C"), ({"c": (int, 1)}, "A2")])
+def test_models_of_one_name_are_told_apart(more, last):
+    """Also if the name that is given to one is that of another, and if they differ in what they refer to alone."""
+    first, second = model("A", b=(model("B", x=(int, ...)), ...)), model("A", b=(model("B", x=(str, ...)), ...), **more)
+    third = model(last, x=(bool, ...))
+    kinds = [first, dict[Literal["second", "third"], second | third]]
+    arguments = Arguments(
+        [Parameter(name=f"p{n}", annotation=kind, default=REQUIRED) for n, kind in enumerate(kinds)], "t"
+    )
+    check = jsonschema_rs.validator_for(arguments.schema)
+    for x, y, z, fits in ((1, "a", True, True), ("a", "a", True, False), (1, 1, True, False), (1, "a", 1, False)):
+        given = {"p0": {"b": {"x": x}}, "p1": {"second": {"b": {"x": y}}, "third": {"x": z}}}
+        assert check.is_valid(given) is fits
+        if fits:
+            arguments.decode(msgspec.json.encode(given))
+        else:
+            with pytest.raises(ArgumentError):
+                arguments.decode(msgspec.json.encode(given))
 
 
 def test_a_definition_nobody_needs_goes():

@@ -16,6 +16,7 @@ import typing
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from copy import copy
 from functools import lru_cache, partial
+from itertools import count
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import msgspec
@@ -456,19 +457,17 @@ def _describe_reason(error: Exception) -> str:
 
 
 def _merge_definitions(schema: Schema, definitions: Schema) -> Schema:
-    """Add the definitions of one schema to the others, renamed if a name is taken."""
+    """Add the definitions of one schema to the others. Unless all that share a name are equal, they are renamed."""
     own: Schema = schema.pop("$defs", {})
-    names = {name: _free_name(name, body, definitions) for name, body in own.items()}
+    names = {name: name for name in own}
+    if any(definitions.get(name, body) != body for name, body in own.items()):
+        # One that looks the same may refer to another one.
+        for name in (name for name in own if name in definitions):
+            taken = {*definitions, *own, *names.values()}
+            names[name] = next(free for number in count(2) if (free := f"{name}{number}") not in taken)
     for name, body in own.items():
         definitions[names[name]] = _rename_references(body, names)
     return _rename_references(schema, names)
-
-
-def _free_name(name: str, body: Schema, definitions: Schema) -> str:
-    candidate, number = name, 2
-    while candidate in definitions and definitions[candidate] != body:
-        candidate, number = f"{name}{number}", number + 1
-    return candidate
 
 
 def _rename_references(node: Any, names: Mapping[str, str]) -> Any:
