@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor
 from types import GenericAlias
-from typing import Any, cast, get_args
+from typing import Any, cast, get_args, get_origin
 
 from msgspec import inspect as types
 
@@ -76,6 +76,7 @@ def fill_gaps(
 
 def _check_fields(kind: Any, *, results: bool) -> None:
     """Refuse fields that only their class may set, and those of attrs classes that msgspec does not write."""
+    kind = get_origin(kind) or kind
     attributes = getattr(kind, "__attrs_attrs__", ())
     for field in attributes or kind.__dataclass_fields__.values():
         if attributes and results and field.name.startswith("_"):
