@@ -16,6 +16,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotReq
 from urllib.parse import quote
 
 import annotated_types
+import attrs
 import jsonschema_rs
 import msgspec
 import pydantic
@@ -68,6 +69,11 @@ class Crate(Generic[T]):
     item: T
 
 
+@attrs.define
+class Case(Generic[T]):
+    item: T
+
+
 class Grade(enum.Enum):
     FIRST = 1
     OTHER = "a"
@@ -116,6 +122,10 @@ class Box(msgspec.Struct, Generic[T]):
 
 class Model(pydantic.BaseModel):
     item_id: int = Field(alias="itemId", ge=1)
+
+
+class Small(pydantic.BaseModel):
+    size: Literal[Size.S]
 
 
 class Binary(pydantic.BaseModel):
@@ -255,6 +265,7 @@ TYPES: dict[str, tuple[Any, Any, Any]] = {
     "date or text": (dt.date | str, "2026-01-02", 1),
     "list or set": (list[str] | set[int], ["a"], [None]),
     "generic dataclass": (Crate[int], {"item": 1}, {"item": "x"}),
+    "generic class of attrs": (Case[int], {"item": 1}, {"item": "x"}),
 }
 
 
@@ -265,7 +276,7 @@ FLAT = [
     "decimal", "decimal by field", "bytes", "bytearray", "bytes by field", "bytes or none by field", "url", "secret",
     "dataclass", "dataclass of bytes", "typed dict", "typed dict not required", "struct", "generic", "model",
     "binary model", "hexed model", "new type", "alias", "path", "path or none", "address", "network",
-    "member of an enum", "generic dataclass",
+    "member of an enum", "generic dataclass", "generic class of attrs",
 ]  # fmt: skip
 """The types that a form can show: flat members that are text, numbers, booleans or choices."""
 
@@ -301,6 +312,8 @@ REFUSED = {
     "an enum of tuples": Span,
     "a class": type[int],
     "a function's type": type(lambda: None),
+    "members of an enum that are no text": Literal[Size.S, "b"],
+    "a model with a member of an enum that is no text": Small,
 }
 
 

@@ -10,6 +10,7 @@ import types
 import typing
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import partial
 from operator import is_
 from types import SimpleNamespace
@@ -189,6 +190,12 @@ class JsonSchemas(GenerateJsonSchema):
     def enum_schema(self, schema: Any) -> dict[str, Any]:
         """Generate the schema of an enum, in which no alias of a member repeats its value."""
         return super().enum_schema(cast("Any", {**schema, "members": list(dict.fromkeys(schema["members"]))}))
+
+    def literal_schema(self, schema: Any) -> dict[str, Any]:
+        """Generate the schema of a ``Literal``. Raises ``TypeError`` for members that are not read from JSON."""
+        if self.mode == "validation" and any(isinstance(one, Enum) and one != one.value for one in schema["expected"]):
+            raise TypeError("a Literal of an enum's members is not read; derive the enum from StrEnum or IntEnum")
+        return super().literal_schema(schema)
 
     def default_schema(self, schema: Any) -> dict[str, Any]:
         """Generate the schema of a value with a default."""
