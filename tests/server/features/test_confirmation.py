@@ -118,6 +118,18 @@ def test_a_question_about_no_argument_is_refused_at_once() -> None:
             return str(count)
 
 
+@pytest.mark.parametrize(
+    "question", ["Delete {count", "Delete {count:d}?", "Delete {count!z}?", "Delete {count}?".format, str, 7]
+)
+def test_a_question_that_cannot_be_written_is_refused_at_once(question: Any) -> None:
+    """With the name of the tool, and not at each call."""
+    with pytest.raises(ConfigError, match=r'tool "delete" .*: confirm= is a question, as in .* cannot be used: '):
+
+        @Server("mail").tool(confirm=question)
+        def delete(count: int) -> str:
+            return str(count)
+
+
 async def call(client: RawClient, count: int, round: Json | None = None, name: str = "delete") -> Json:
     """Call the tool, or go on with a round by a yes to all its questions; return the reply."""
     answers: Json = {}

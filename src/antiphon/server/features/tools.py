@@ -50,14 +50,23 @@ class Confirmation:
 
     def __init__(self, question: Confirm, parameters: Mapping[str, Any], place: str) -> None:
         self._question = question
-        if isinstance(question, str):
-            named = {field for _, field, _, _ in string.Formatter().parse(question) if field is not None}
-        elif callable(question):
-            named = set(inspect.signature(question).parameters)
-        else:
-            raise ConfigError(f"{place}: confirm= is a question or a function of arguments, not {question!r}")
-        if unknown := sorted(named.difference(parameters)):
-            raise ConfigError(f"{place}: confirm= names {unknown[0]!r}, which is no argument of the tool")
+        try:
+            if isinstance(question, str):
+                named = {field for _, field, _, _ in string.Formatter().parse(question) if field is not None}
+            elif callable(question):
+                named = set(inspect.signature(question).parameters)
+            else:
+                raise ValueError("not a question or a function of arguments")
+            if unknown := sorted(named.difference(parameters)):
+                raise ConfigError(f"{place}: confirm= names {unknown[0]!r}, which is no argument of the tool")
+            if isinstance(question, str):
+                # Each call fills it in with texts.
+                question.format_map(dict.fromkeys(named, ""))
+        except ValueError as error:
+            raise ConfigError(
+                f'{place}: confirm= is a question, as in "Delete {{count}} drafts?", or a function of arguments, and '
+                f"{question!r} cannot be used: {error}"
+            ) from None
         self._usual = {name: parameters[name] for name in named}
 
     async def ask(self, values: Mapping[str, Any], context: Any) -> None:
