@@ -14,9 +14,12 @@ from msgspec import Meta
 
 from antiphon import Client, ConfigError, Context, InsufficientScope, PeerError, Server
 from antiphon.auth import Caller
+from antiphon.errors import LocalProtocolError
 from antiphon.server.serving.network import network_server, open_sockets, serve_network, server_app
 from tests.support.asgi import running
 from tests.support.raw_client import said
+from tests.transports.http.server.driver import post
+from tests.transports.http.server.fakes import modern, modern_headers
 
 REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 
@@ -138,6 +141,28 @@ async def test_the_first_request_enters_the_lifespan_where_nobody_else_does() ->
             assert (await client.call_tool("whose")).text == "None"
         await app.close()
     assert shop.events == ["opened", "whose", "closed"]
+
+
+async def test_a_request_after_the_end_enters_no_lifespan_that_nobody_would_leave() -> None:
+    """It is refused, and a second lifespan of the application says what to do."""
+    shop = Shop()
+    app = shop.server.asgi()
+    async with running(app) as place, Client(f"http://{place}/mcp") as client:
+        await client.list_tools()
+    response = await post(app, modern("whose"), **modern_headers(name="whose"))
+    assert (response.status, shop.events) == (503, ["opened", "closed"])
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    with pytest.raises(LocalProtocolError, match=r"server\.asgi\(\)"):
+        await app({"type": "lifespan"}, receive, send)
+    assert sent[0]["type"] == "lifespan.startup.failed"
+    assert shop.events == ["opened", "closed"]
 
 
 async def test_a_lifespan_that_fails_is_told_to_who_starts_it() -> None:

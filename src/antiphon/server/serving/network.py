@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
-from antiphon.errors import AntiphonError, ConfigError, RemoteProtocolError
+from antiphon.errors import AntiphonError, ConfigError, LocalProtocolError, RemoteProtocolError
 from antiphon.machine.asyncio_tasks import find_loop
 from antiphon.machine.other_frameworks import ELSEWHERE
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
@@ -129,7 +129,7 @@ class ServerApp:
         self._stop_watch = StopWatch(self._stop) if watches else None
         """Ends open requests when the surrounding server stops; ``None`` if that server calls ``drain`` itself."""
         self._held = contextlib.AsyncExitStack()
-        self._is_held = False
+        self._is_held = self._is_closed = False
         self._gate = asyncio.Lock()
         self._passing: asyncio.Task[Any] | None = None
         """The task of ASGI's lifespan, while it enters the server's lifespan or leaves it."""
@@ -149,7 +149,8 @@ class ServerApp:
     async def hold(self) -> None:
         """Enter the server's lifespan now rather than with the first request."""
         async with self._gate:
-            if not self._is_held:
+            # A request that comes after the end is refused by the endpoint.
+            if not self._is_held and not self._is_closed:
                 await self._held.enter_async_context(self._service.serving())
                 self._is_held = True
                 if self._stop_watch is not None:
@@ -167,7 +168,7 @@ class ServerApp:
             self._stop_watch.end()
         await self.drain()
         async with self._gate:
-            self._is_held = False
+            self._is_held, self._is_closed = False, True
             await self._held.aclose()
         if self._auth is not None:
             await self._auth.close()
@@ -186,6 +187,8 @@ class ServerApp:
         await receive()
         self._passing = asyncio.current_task()
         try:
+            if self._is_closed:
+                raise LocalProtocolError("this application was closed: make one for each lifespan, by server.asgi()")
             await self.hold()
         except asyncio.CancelledError:
             # Ctrl-C while it starts. Without this message uvicorn takes it for a failure, and logs a traceback.
