@@ -58,7 +58,7 @@ def _decode_value(name: str, function: Callable[..., Any], data: bytes) -> Any:
         annotation = get_type_hints(called, include_extras=True).get("return", Any)
     kind = adapt_type(annotation, f"The step {name!r}")
     try:
-        return kind.decode(data) if isinstance(kind, Adapter) else decode_with(msgspec.json.Decoder(kind), data)
+        return kind.decode(data) if isinstance(kind, Adapter) else decode_with(msgspec.json.Decoder(kind).decode, data)
     except (MismatchError, TypeError) as error:
         raise ConfigError(f"The step {name!r} returned something else than its annotation says: {error}") from None
 

@@ -101,7 +101,9 @@ class Arguments:
         except msgspec.DecodeError:
             # The arguments may hold a whole number written as ``1.0``, be ``null``, or an empty list of PHP.
             try:
-                values = _as_dict(shape.decode_with(decoder, b"{}" if bytes(raw).strip() in (b"null", b"[]") else raw))
+                values = _as_dict(
+                    shape.decode_with(decoder.decode, b"{}" if bytes(raw).strip() in (b"null", b"[]") else raw)
+                )
             except MismatchError as error:
                 raise self._error(error.mismatch) from None
         if self._foreign:

@@ -14,6 +14,7 @@ import os
 import sys
 import typing
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from functools import lru_cache, partial
 from itertools import count
@@ -59,10 +60,7 @@ class Adapter:
 
     def decode(self, raw: bytes | msgspec.Raw) -> Any:
         """Decode JSON. Raises ``MismatchError``."""
-        try:
-            return self._validator.validate_json(bytes(raw), strict=True)
-        except ValueError as error:
-            raise MismatchError(describe_mismatch(error)) from None
+        return decode_with(lambda data: self._validator.validate_json(bytes(data), strict=True), raw)
 
     def from_text(self, value: Any) -> Any:
         """Convert a value that can only be given as text (or a list of texts). Raises ``MismatchError``."""
@@ -249,7 +247,9 @@ class Shape:
         remove_unfit_defaults(self.schema)
         self._adapter = kind if isinstance(kind, Adapter) else None
         self._decode: Callable[[bytes | Raw], Any] = (
-            self._adapter.decode if self._adapter else partial(decode_with, msgspec.json.Decoder(self.annotation))
+            self._adapter.decode
+            if self._adapter
+            else partial(decode_with, msgspec.json.Decoder(self.annotation).decode)
         )
 
         self.checks_results = self._adapter is None and not any(map(_reads_more, walk_types([self.annotation])))
@@ -288,24 +288,27 @@ def _reads_more(kind: Any) -> bool:
     return hasattr(kind, "__post_init__") or (isinstance(kind, type) and issubclass(kind, enum.Flag))
 
 
-def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
-    """Decode with msgspec, accepting whole numbers written as ``1.0`` for integers. Raises ``MismatchError``."""
+def decode_with(decode: Callable[[bytes | Raw], Any], raw: bytes | Raw) -> Any:
+    """Decode JSON, accepting whole numbers written as ``1.0`` for integers. Raises ``MismatchError``."""
     try:
-        return decoder.decode(raw)
-    except msgspec.ValidationError as error:
+        return decode(raw)
+    except (msgspec.DecodeError, ValueError) as error:
         mismatch = describe_mismatch(error)
-    except msgspec.DecodeError as error:
-        raise MismatchError(describe_mismatch(error)) from None
-    if "number" in mismatch.problem:
-        try:
-            # JSON Schema 2020-12, validation 6.1.1: "any number with a zero fractional part" is an integer.
-            return msgspec.convert(
-                _convert_whole_numbers(msgspec.json.decode(raw)), decoder.type, dec_hook=decoder.dec_hook, str_keys=True
-            )
-        except msgspec.DecodeError:
-            # The decoder stops at the number, so that what follows may be no JSON.
-            pass
+    if "number" in mismatch.problem or "integer" in mismatch.problem:
+        # JSON Schema 2020-12, validation 6.1.1: "any number with a zero fractional part" is an integer. What follows
+        # the number may be no JSON.
+        with suppress(msgspec.DecodeError, ValueError):
+            return decode(msgspec.json.encode(_read_whole_numbers(raw)))
     raise MismatchError(mismatch)
+
+
+def _read_number(text: str) -> int | Raw:
+    """Read a number that is not written as an integer, as one if it is whole; another one keeps all its digits."""
+    value = float(text)
+    return int(value) if value.is_integer() else Raw(text.encode())
+
+
+_read_whole_numbers = msgspec.json.Decoder(float_hook=_read_number).decode
 
 
 def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema], Schema]:
@@ -549,13 +552,4 @@ class _Wrapped(msgspec.Struct):
     result: Raw
 
 
-_decode_wrapped = msgspec.json.Decoder(_Wrapped)
-
-
-def _convert_whole_numbers(node: Any) -> Any:
-    """Convert whole numbers written as ``1.0`` to integers, anywhere in a JSON value."""
-    if isinstance(node, float):
-        return int(node) if node.is_integer() else node
-    if isinstance(node, dict):
-        return {key: _convert_whole_numbers(value) for key, value in cast("Schema", node).items()}
-    return [_convert_whole_numbers(item) for item in cast("list[Any]", node)] if isinstance(node, list) else node
+_decode_wrapped = msgspec.json.Decoder(_Wrapped).decode
