@@ -10,14 +10,7 @@ from antiphon.host.agent_run.steps import (
     ToolProgressed as ToolProgressed,
 )
 from antiphon.host.audit import Audit as Audit, Facts as Facts, Proof as Proof, Record as Record
-from antiphon.host.budget import (
-    Account as Account,
-    Amount as Amount,
-    Budget as Budget,
-    Cap as Cap,
-    Costs as Costs,
-    Priced as Priced,
-)
+from antiphon.host.budget import Account as Account, Amount as Amount, Budget as Budget, Cap as Cap, Costs as Costs
 from antiphon.host.checks.ask_limits import Limits as Limits
 from antiphon.host.checks.conditions import Situation as Situation
 from antiphon.host.checks.labels import Label as Label, LabelRule as LabelRule

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 import msgspec
 
 from antiphon.host.checks.ask_limits import check_options
 from antiphon.host.checks.message_parts import list_binaries, list_blocks, list_texts
+from antiphon.host.model_catalogue import ModelPrice
 from antiphon.host.providers.base import Usage
 from antiphon.wire.content import ToolResultContent, ToolUseContent
 from antiphon.wire.origin import Origin
@@ -34,19 +35,6 @@ _BYTES_PER_SOUND_TOKEN = 100
 """A second of sound takes at most 32 tokens, and at least 4,000 bytes even when well compressed."""
 
 
-class Priced(Protocol):
-    """A price list."""
-
-    def cost(self, input_tokens: int, output_tokens: int) -> Decimal:
-        """Compute the exact cost of some tokens, in dollars.
-
-        Args:
-            input_tokens: number of tokens read.
-            output_tokens: number of tokens generated.
-        """
-        ...
-
-
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
     """Money in nano-dollars (0 if there is no price), and tokens."""
 
@@ -54,7 +42,7 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
 
     @classmethod
-    def of(cls, usage: Usage, price: Priced | None) -> Amount:
+    def of(cls, usage: Usage, price: ModelPrice | None) -> Amount:
         """Compute what a usage costs.
 
         Args:
@@ -152,13 +140,13 @@ def estimate_usage(params: CreateMessageRequestParams, result: CreateMessageResu
     return Usage(input_tokens=input_estimate(params), output_tokens=output)
 
 
-def find_dearest(usage: Usage, prices: Iterable[Priced | None]) -> Amount:
+def find_dearest(usage: Usage, prices: Iterable[ModelPrice | None]) -> Amount:
     """Compute the highest cost of a usage over several prices."""
     amounts = [Amount.of(usage, price) for price in prices]
     return max(amounts, key=lambda amount: amount.money, default=Amount.of(usage, None))
 
 
-def estimate_costs(params: CreateMessageRequestParams, price: Priced | None, left: int | None) -> Costs:
+def estimate_costs(params: CreateMessageRequestParams, price: ModelPrice | None, left: int | None) -> Costs:
     """Estimate what a request may cost."""
     worst = worst_case(params)
     likely = Usage(input_tokens=worst.input_tokens, output_tokens=-(-worst.output_tokens // 2))

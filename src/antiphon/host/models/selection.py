@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.host.budget import Priced, find_dearest, input_estimate
+from antiphon.host.budget import find_dearest, input_estimate
 from antiphon.host.checks.message_parts import list_blocks
 from antiphon.host.model_catalogue import PROVIDERS, Modality, Model, ModelCatalogue, ModelPrice, PriceStep, Tier
 from antiphon.host.providers.base import Provider, Usage
@@ -288,7 +288,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """Models to try in this order if it fails."""
     others: tuple[str, ...] = ()
     """Further models that could answer, in the user's order; a reviewer may choose one of them instead."""
-    prices: Mapping[str | None, Priced | None] = msgspec.field(default_factory=dict[str | None, Priced | None])
+    prices: Mapping[str | None, ModelPrice | None] = msgspec.field(default_factory=dict[str | None, ModelPrice | None])
     """Prices of all these models; ``None`` if unknown or free: then only tokens are counted."""
     reaches: Mapping[str | None, str] = msgspec.field(default_factory=dict[str | None, str])
     """How far a request to each of them travels, see ``Model.reach``; empty if the model is the provider's own."""
@@ -296,12 +296,12 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """The record of the selection, for reviewers: anything that can be encoded."""
 
     @property
-    def price(self) -> Priced | None:
+    def price(self) -> ModelPrice | None:
         """The price of the chosen model."""
         return self.prices.get(self.model)
 
     @property
-    def at_stake(self) -> list[Priced | None]:
+    def at_stake(self) -> list[ModelPrice | None]:
         """The prices of all models that may answer. The highest is what gets reserved."""
         return [self.prices.get(name) for name in (self.model, *self.fallbacks)]
 
