@@ -5,7 +5,7 @@ Nothing here is a mock: server, client and protocol are the real ones, connected
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -87,7 +87,7 @@ class Script(Scripted):
         offers_tools: also declare sampling with tools, which ``ctx.sample(tools=...)`` needs; not by default.
     """
 
-    def __init__(self, answers: list[str | CreateMessageResult | Exception], *, offers_tools: bool = False) -> None:
+    def __init__(self, answers: Iterable[str | CreateMessageResult | Exception], *, offers_tools: bool = False) -> None:
         super().__init__(answers)
         self.capabilities = ClientCapabilities(sampling=SamplingCapability(tools={} if offers_tools else None))
         self.origins: list[Origin] = []

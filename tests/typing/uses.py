@@ -35,6 +35,7 @@ from antiphon import (
     ToolAnnotations,
 )
 from antiphon.server import PerCaller
+from antiphon.testing import Script
 
 __all__ = ["use"]
 
@@ -107,6 +108,7 @@ def decorated() -> None:
     assert_type(size("hat", factor=2), Size)
     assert_type(praise("hat"), str)
     assert_type(products("h"), list[str])
+    assert_type(scripted(["a"]), Script)
 
 
 # --- dependencies and state -----------------------------------------------------------------------------------------
@@ -210,6 +212,11 @@ async def fill(params: ElicitRequestParams, origin: Origin) -> ElicitResult | Ma
     answers: dict[str, dict[str, Any]] = {"booking": {"guests": 2}, "address": {"city": "Bern"}}
     single = {"sure": True, "colour": "red", "seat": "garden"}
     return answers.get(params.message) or {"result": single[params.message]}
+
+
+def scripted(texts: Sequence[str]) -> Script:
+    """Answer sampling with prepared texts, of which a list is one of texts alone."""
+    return Script(texts)
 
 
 async def use() -> str:
