@@ -86,7 +86,7 @@ async def test_a_client_that_gives_up_while_it_subscribes_leaves_nothing(client_
         # Answered once the gateway knows that the client has given up.
         await client.ping()
         go_on.set()
-        await until(lambda: not any(group.watches.uris for group in gateway._groups.values()))
+        await until(lambda: not any(group.watches._watches for group in gateway._groups.values()))
 
 
 @pytest.mark.parametrize("server_era", ERAS)
@@ -143,4 +143,4 @@ async def test_subscriptions_are_bounded_while_their_servers_start(monkeypatch: 
         listening = [client.listen(uris=[f"x://{at}/more"]) for at in range(4)]
         begun = await asyncio.gather(*(each.__aenter__() for each in listening), return_exceptions=True)
         assert sum(isinstance(each, InvalidRequest) for each in begun) == 3
-        assert [len(group.watches.uris) for group in gateway._groups.values()] == [1]
+        assert [len(group.watches._watches) for group in gateway._groups.values()] == [1]

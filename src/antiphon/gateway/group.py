@@ -62,11 +62,6 @@ class Watches:
         self._told = told
         self._watches: dict[str, _Watch] = {}
 
-    @property
-    def uris(self) -> Collection[str]:
-        """The URIs of the resources that are subscribed to."""
-        return self._watches.keys()
-
     @asynccontextmanager
     async def hold_subscription(self, uri: str) -> AsyncGenerator[None]:
         """Subscribe to a resource, and keep the subscription until a client's request for it is served.
