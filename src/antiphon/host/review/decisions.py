@@ -35,7 +35,7 @@ from antiphon.wire.tools import CallToolRequestParams, read_properties, resolve_
 _SCOPES: Mapping[str, review.Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
 _REACHES: Mapping[str, review.Reach] = {"once": "once", "call": "call", "server": "server"}
 _BOUNDS = ("uses", "dollars", "minutes")
-_MOST_USES = 1_000_000
+MOST_USES = 1_000_000
 _MOST_MINUTES = 60 * 24 * 366
 
 
@@ -112,7 +112,7 @@ def read_approval(form: DecisionForm, now: float, usual: review.Terms = review.U
     # A script, or a form without these fields, has not decided about bounds.
     bounds = usual
     if form("unbounded") == "true" or any(name in form for name in _BOUNDS):
-        uses, money = form.number("uses", _MOST_USES), form.number("dollars", 1_000_000)
+        uses, money = form.number("uses", MOST_USES), form.number("dollars", 1_000_000)
         minutes = form.number("minutes", _MOST_MINUTES)
         terms = review.Terms(
             uses=None if uses is None else math.ceil(uses),

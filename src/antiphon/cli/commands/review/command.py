@@ -21,9 +21,9 @@ from antiphon.cli.output.formats import Failed, parse_future_time, parse_money, 
 from antiphon.cli.store import StoreOptions, open_chosen_store, ring_for_questions
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.decisions import MOST_USES
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import UNBOUNDED, Decision, Regenerate, ReviewItem, Terms
-from antiphon.host.store.base import MAX_NUMBER
 from antiphon.web.page_reviewer import load_opener
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
@@ -140,7 +140,7 @@ async def approve(
     ids: Ids,
     *,
     scope: Scope = "once",
-    uses: Annotated[int | None, click.IntRange(1, MAX_NUMBER)] = None,
+    uses: Annotated[int | None, click.IntRange(1, MOST_USES)] = None,
     up_to: str | None = None,
     model: Model = None,
     end: Annotated[str | None, "--until WHEN: With --scope: until when it holds: 30m, 8h, 7d, or a date."] = None,
