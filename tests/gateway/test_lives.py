@@ -150,6 +150,20 @@ async def test_what_it_is_given_anew_is_taken_up(tmp_path: Path):
         assert [tool.name async for tool in client.tools()] == ["two__look"]
 
 
+async def test_what_ends_the_reloads_is_logged(caplog: pytest.LogCaptureFixture):
+    """The servers stay as they are, and whoever changes the configuration finds out why nothing happens."""
+
+    async def reloads() -> Any:
+        yield servers("two")
+        raise OSError("the disk is gone")
+
+    gateway = made(servers("one"), reloads=reloads)
+    async with Client(gateway.server) as client:
+        await until(lambda: "not taken up any more" in caplog.text)
+        assert "the disk is gone" in caplog.text
+        assert [tool.name async for tool in client.tools()] == ["two__look"]
+
+
 SERVES = """
 import sys
 from antiphon.gateway import Gateway

@@ -342,8 +342,11 @@ class Gateway:
 
     async def _reload(self) -> None:
         if self._reloads is not None:
-            async for servers in self._reloads():
-                await self.configure(servers)
+            try:
+                async for servers in self._reloads():
+                    await self.configure(servers)
+            except Exception:
+                log.exception("changes of the configured servers are not taken up any more: start the gateway again")
 
     def _started(self, key: bytes, answerers: Callable[[], Answerers], principal: str | None) -> PrincipalGroup:
         terms = structs.replace(self._terms, principal=principal)
