@@ -158,9 +158,10 @@ class EventStream(msgspec.Struct, eq=False):
                 self._has_head = True
             part = self._begin() + self.writer.text("".join(pieces)) if pieces else b""
             if outcome is not None:
-                await self._send(part + self._write_end(outcome), more=False)
+                last = part + self._write_end(outcome)
+                await self.http.send({"type": "http.response.body", "body": last})
                 return True
-            await self._send(part or self.sign, more=True)
+            await self.http.send({"type": "http.response.body", "body": part or self.sign, "more_body": True})
 
     async def _news(self, seen: int, gone: asyncio.Future[None]) -> None:
         news = asyncio.ensure_future(self.call.news(seen))
@@ -186,9 +187,6 @@ class EventStream(msgspec.Struct, eq=False):
                 )
             rests[0] = rests[0][len(flowed) :]
         return self._begin() + self.writer.end(outcome, rests)
-
-    async def _send(self, part: bytes, *, more: bool) -> None:
-        await self.http.send({"type": "http.response.body", "body": part, "more_body": more})
 
 
 KEEP_ALIVE = 10.0
