@@ -97,10 +97,7 @@ class Handlers:
             "skills/get": self.get_skill,
             "resources/directory/read": self.read_directory,
             "logging/setLevel": self.set_level,
-            "tasks/get": self._about_task,
-            "tasks/update": self._about_task,
-            "tasks/cancel": self._about_task,
-            "tasks/result": self._about_task,
+            **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel", "tasks/result"), self._about_task),
         }
 
     def _about_task(self, request: Request, peer: Peer) -> Any:

@@ -118,7 +118,6 @@ async def test_a_plain_function_is_a_tool_too(inline):
         return a + b
 
     tool = ServedTool.from_function(add, inline=inline)
-    assert not tool.is_async
     assert (await tool.call(b'{"a": 1}')).text == "3"
 
 

@@ -99,8 +99,6 @@ class EndedCall(Struct, gc=False, frozen=True):
         return _ENDED + len(self.reply)
 
 
-_START = CallEvent.START
-
 Entry = RoundCall | EndedCall
 
 
@@ -283,7 +281,7 @@ class ServerRounds:
         self._start(kind(self, connection, request, handled))
         return LATER
 
-    def _start(self, call: RoundCall, event: CallEvent = _START) -> None:
+    def _start(self, call: RoundCall, event: CallEvent = CallEvent.START) -> None:
         request = call.first
         request.on_cancel = lambda _reason: call.detach(request)
         self._running.add(call)

@@ -240,9 +240,8 @@ class Completions:
     @staticmethod
     def refuse_unknown(ref: PromptReference | ResourceTemplateReference) -> InvalidParams:
         """Return the error for a prompt or template that does not exist, as far as the caller may know."""
-        if isinstance(ref, PromptReference):
-            return InvalidParams(f"Unknown prompt: {ref.name}")
-        return InvalidParams(f"Unknown resource template: {ref.uri}")
+        kind, name = ("prompt", ref.name) if isinstance(ref, PromptReference) else ("resource template", ref.uri)
+        return InvalidParams(f"Unknown {kind}: {name}")
 
 
 def _check_texts(found: Any, completer: _Completer) -> list[str]:

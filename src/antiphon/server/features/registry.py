@@ -108,8 +108,7 @@ class Registry(Generic[T]):
         Args:
             name: name of the item.
         """
-        entry = self._items.get(name)
-        return None if entry is None else entry[1]
+        return self._items.get(name, (0, None))[1]
 
     def names(self) -> list[str]:
         """List all names in order."""

@@ -53,16 +53,14 @@ class Confirmation:
         try:
             if isinstance(question, str):
                 named = {field for _, field, _, _ in string.Formatter().parse(question) if field is not None}
-            elif callable(question):
-                named = set(inspect.signature(question).parameters)
             else:
-                raise ValueError("not a question or a function of arguments")
+                named = set(inspect.signature(question).parameters)
             if unknown := sorted(named.difference(parameters)):
                 raise ConfigError(f"{place}: confirm= names {unknown[0]!r}, which is no argument of the tool")
             if isinstance(question, str):
                 # Each call fills it in with texts.
                 question.format_map(dict.fromkeys(named, ""))
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise ConfigError(
                 f'{place}: confirm= is a question, as in "Delete {{count}} drafts?", or a function of arguments, and '
                 f"{question!r} cannot be used: {error}"
@@ -226,11 +224,6 @@ class ServedTool(checked_options.NamedFeature[wire.Tool]):
     def may_ask(self) -> bool:
         """Whether the function can reach the client: it takes the context, or holds one already."""
         return self.wants_context or holds_context(self._function.call)
-
-    @property
-    def is_async(self) -> bool:
-        """Whether the function is async; one that is not runs in a thread, unless it is ``inline``."""
-        return self._function.is_async
 
     async def call(self, arguments: bytes | Raw, context: Any = None) -> CallToolResult:
         """Run the tool.

@@ -222,12 +222,10 @@ def _normalize_parameter(parameter: Parameter, place: str) -> Parameter:
 def _make_field(parameter: Parameter) -> Any:
     if parameter.required:
         return msgspec.field()
-    if parameter.factory is not None:
-        return msgspec.field(default_factory=parameter.factory)
-    if isinstance(parameter.default, list | dict | set | bytearray):
-        # As in a direct call of the function, every call without the argument gets the same object.
-        return msgspec.field(default_factory=lambda: parameter.default)
-    return msgspec.field(default=parameter.default)
+    if parameter.factory is None and parameter.default.__class__ in _PLAIN:
+        return msgspec.field(default=parameter.default)
+    # As in a direct call of the function, every call without the argument gets the same default.
+    return msgspec.field(default_factory=parameter.factory or (lambda: parameter.default))
 
 
 def _convert_leniently(text: str | list[str], annotation: Any) -> Any:

@@ -242,11 +242,12 @@ class _Step(Struct, frozen=True):
             return manager
         if hasattr(manager, "__aenter__"):
             return await stack.enter_async_context(manager)
-        run = _call_here if self.inline else in_thread
-        value = await run(manager.__enter__)
+        if self.inline:
+            return stack.enter_context(manager)
+        value = await in_thread(manager.__enter__)
 
         async def leave(*error: object) -> bool | None:
-            return await run(partial(manager.__exit__, *error))
+            return await in_thread(partial(manager.__exit__, *error))
 
         stack.push_async_exit(leave)
         return value
@@ -276,10 +277,6 @@ def _add_step(
     manage = _find_manager(function) if chain else None
     called = UserFunction(manage or function, replace(signature, dependencies={}), inline=inline or manage is not None)
     steps[key] = _Step(called, needs, manage is not None, inline)
-
-
-async def _call_here(call: Callable[[], Any]) -> Any:
-    return call()
 
 
 def _find_manager(function: Any) -> Callable[..., Any] | None:

@@ -23,6 +23,7 @@ from msgspec import Raw
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import InternalError, InvalidParams, PeerError
+from antiphon.machine.asyncio_tasks import start_in
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import ServerOffer
@@ -32,7 +33,7 @@ from antiphon.server.calls.journal import Journal, JournalEntry, Kind
 from antiphon.server.core import Core
 from antiphon.server.state.request_state import Seal
 from antiphon.server.tasks.stored_tasks import Change, OutOfRoom, StoredTasks, cannot_store, unknown_task
-from antiphon.server.tasks.task_call import Overtaken, TaskCall, absent_peer
+from antiphon.server.tasks.task_call import STORE_AGAIN, Overtaken, TaskCall, absent_peer
 from antiphon.server.tasks.task_record import TaskAsk, TaskRecord, call_params, read_stored_request
 from antiphon.server.tasks.task_states import HELD, TaskEvent, TaskState
 from antiphon.server.tasks.task_store import MemoryTaskStore, TaskOptions, TaskRoom
@@ -343,7 +344,7 @@ class ServedTasks:
                 log.warning("the end of a task could not be stored: %s", type(error).__name__)
                 if self.closed:
                     return
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(STORE_AGAIN)
             else:
                 return
 
@@ -467,10 +468,7 @@ class ServedTasks:
 
     def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something in a task of its own, which ends with no request."""
-        running = asyncio.get_running_loop().create_task(work, context=Context())
-        self._side.add(running)
-        running.add_done_callback(self._side.discard)
-        return running
+        return Context().run(start_in, self._side, work)
 
     async def close(self) -> None:
         """Let go of all tasks: those of a store that is shared go on in another process, all others end."""

@@ -49,7 +49,7 @@ _LOOK_AGAIN = 0.01
 """Seconds between two checks whether a replayed handler has come to all that was answered; also the pause before an ask
 of a call that has ended raises."""
 
-_STORE_AGAIN = 1.0
+STORE_AGAIN = 1.0
 """Seconds between two attempts to write, while the store fails."""
 
 _REPORT_EVERY = 0.25
@@ -189,7 +189,7 @@ class TaskCall(HandlerCall):
     async def flush(self) -> None:
         """Wait a short time until running steps have ended and their results are stored."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STORE_AGAIN):
+            async with asyncio.timeout(STORE_AGAIN):
                 while self.holds or self._saving is not None:
                     if self._saving is not None:
                         await asyncio.wait([self._saving])
@@ -408,7 +408,7 @@ class TaskCall(HandlerCall):
             log.warning("the task %s could not be stored: %s", self.handled.name, type(error).__name__)
             self._unsaved = entries | self._unsaved
             self._saved, self._is_dirty = saved + self._saved, True
-            await asyncio.sleep(_STORE_AGAIN)
+            await asyncio.sleep(STORE_AGAIN)
             return
         for pending in new:
             pending.stored = True

@@ -29,6 +29,7 @@ from antiphon.server.calls.journal import Kind
 from antiphon.server.served_subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
 from antiphon.server.tasks.served_tasks import ServedTasks, wish_of
 from antiphon.server.tasks.stored_tasks import OutOfRoom, unknown_task
+from antiphon.server.tasks.task_call import STORE_AGAIN
 from antiphon.server.tasks.task_record import TaskAsk, TaskRecord
 from antiphon.server.tasks.task_states import TaskEvent
 from antiphon.wire import task as wire
@@ -216,9 +217,6 @@ Owned = Callable[[Request, Peer, str], Awaitable[TaskRecord]]
 _LOOK = 5.0
 """Seconds between two reads of a task without news, because the end of its time to live is no news."""
 
-_STORE_AGAIN = 1.0
-"""Seconds between two attempts to store an answer, while the store fails."""
-
 
 class AwaitedResults:
     """The requests of this process that wait for the end of a task."""
@@ -334,7 +332,7 @@ class _WaitingResult:
                     return
                 except Exception as error:
                     log.warning("an answer to a task could not be stored: %s", type(error).__name__)
-                    await asyncio.sleep(_STORE_AGAIN)
+                    await asyncio.sleep(STORE_AGAIN)
                 else:
                     return
 

@@ -110,11 +110,9 @@ class Exchange(Struct, eq=False):
         if reply is not None and reply.data and not self.gone:
             if reply.code is None:
                 return send_json(self._http, 200, reply.data)
-            return send_json(self._http, self._status_of(reply.code), reply.data, self._challenge(reply))
+            challenge = make_challenge(self._http, reply.data, reply.code)
+            return send_json(self._http, self._status_of(reply.code), reply.data, challenge)
         return self.until_answered(responds=True)
-
-    def _challenge(self, reply: Frame) -> tuple[HeaderPair, ...]:
-        return make_challenge(self._http, reply.data, reply.code)
 
     def _status_of(self, code: int | None) -> int:
         return status_of(code, modern=self.modern)
@@ -145,7 +143,7 @@ class Exchange(Struct, eq=False):
         elif self.gone or self.stream is not None:
             return
         elif self.reply is not None and self.reply.data:
-            extra += self._challenge(self.reply)
+            extra += make_challenge(self._http, self.reply.data, self.reply.code)
             await send_json(self._http, self._status_of(self.reply.code), self.reply.data, extra)
         else:
             # There is no reply, but every POST needs a response.
