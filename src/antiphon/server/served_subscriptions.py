@@ -158,14 +158,14 @@ class Subscriptions:
 
     # --- notifications ------------------------------------------------------------------------------------------
 
-    def list_changed(self, kind: ListKind, clients: Container[object] | None = None) -> None:
-        """Notify all subscribers, or those of them among ``clients``, that a list has changed."""
-        method = f"notifications/{kind}/list_changed"
+    def list_changed(self, kind: ListKind, whose: Sequence[Container[object]] | None) -> None:
+        """Notify all subscribers, or those of them in any of the sets ``whose``, that a list has changed."""
+        name, method = f"{kind}_list_changed", f"notifications/{kind}/list_changed"
         for peer in self._legacy():
-            if clients is None or peer in clients:
+            if whose is None or any(peer in each for each in whose):
                 self._tell(peer, None, method, NotificationParams())
         for request, (peer, wanted) in list(self._listening.items()):
-            if getattr(wanted, f"{kind}_list_changed") and (clients is None or peer in clients):
+            if getattr(wanted, name) and (whose is None or any(peer in each for each in whose)):
                 self._tell(peer, request, method, NotificationParams(meta=_make_tag(request)))
 
     def resource_updated(self, uri: str, clients: Container[object] | None = None) -> None:
@@ -250,17 +250,7 @@ class Changes:
             pending, self._pending = sorted(self._pending.items()), {}
         self._subscriptions.offer(self._offer())
         for kind, whose in pending:
-            self._subscriptions.list_changed(kind, None if whose is None else _AnyOf(whose))
-
-
-class _AnyOf:
-    """Clients that are in one of several sets."""
-
-    def __init__(self, sets: Sequence[Container[object]]) -> None:
-        self._sets = sets
-
-    def __contains__(self, client: object) -> bool:
-        return any(client in each for each in self._sets)
+            self._subscriptions.list_changed(kind, whose)
 
 
 class Readers:
