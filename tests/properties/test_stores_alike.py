@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from msgspec import structs
 
 from antiphon.host.budget import Account, Amount, Cap
@@ -80,6 +80,13 @@ class StoresAlike(RuleBasedStateMachine):
         """Let both end what is over. One does it by itself now and then, the other when something is put."""
         for store in (self.memory, self.file):
             self.runner.run(store.recover())
+
+    @initialize()
+    def begin(self) -> None:
+        """Begin with what most changes are about."""
+        for id, same in ("a1", "b2"):
+            self.put(id, same, "h", SERVERS[0], shared=True, lasts=None)
+        self.grant("a", SERVERS[0], 2, None)
 
     # --- questions --------------------------------------------------------------------------------------------------
 
