@@ -19,29 +19,18 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 
 
 @explain_other_names
-class Elicited(Generic[T]):
-    """What the user did with a question; the type parameter is the type that was asked for.
+class Elicited(Struct, Generic[T], frozen=True):
+    """What the user did with a question; the type parameter is the type that was asked for."""
 
-    Args:
-        action: ``accept``, ``decline`` (the user refused) or ``cancel`` (the user closed the question).
-        value: the values of the form, in the type that was asked for; ``None`` unless it was accepted.
-    """
-
-    __slots__ = ("action", "value")
-
-    def __init__(self, action: Literal["accept", "decline", "cancel"], value: T | None) -> None:
-        self.action: Literal["accept", "decline", "cancel"] = action
-        """``accept``, ``decline`` (the user refused) or ``cancel`` (the user closed the question)."""
-        self.value: T | None = value
-        """The values of the form, in the type that was asked for; ``None`` unless it was accepted."""
+    action: Literal["accept", "decline", "cancel"]
+    """``accept``, ``decline`` (the user refused) or ``cancel`` (the user closed the question)."""
+    value: T | None
+    """The values of the form, in the type that was asked for; ``None`` unless it was accepted."""
 
     @property
     def accepted(self) -> bool:
         """Whether the user agreed."""
         return self.action == "accept"
-
-    def __repr__(self) -> str:
-        return f"Elicited(action={self.action!r}, value={self.value!r})"
 
 
 async def elicit_form(
