@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import ConfigError, InvalidRequest
 from antiphon.server.rate_limits import Bucket, Rate, RateLimiter
 
 RATE = Rate(per_second=10, burst=2, patience=0.25)
+
+
+@pytest.mark.parametrize("odd", [{"per_second": 0}, {"per_second": -1}, {"burst": 0}, {"patience": -1}])
+def test_a_rate_that_lets_nothing_through_is_refused(odd: dict[str, float]) -> None:
+    """It would fail, or limit nothing, at the first call that has to wait."""
+    given: Any = {"per_second": 10, "burst": 2, **odd}
+    with pytest.raises(ConfigError, match="a per_second above 0, a burst of 1 or more, and a patience of 0 or more"):
+        Rate(**given)
 
 
 def test_a_burst_passes_without_waiting() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import ConfigError, InvalidRequest
 
 _MAX_PRINCIPALS = 10_000
 """Most buckets kept; beyond that the oldest is dropped, and its principal starts again with a full one."""
@@ -32,6 +32,10 @@ class Rate(Struct, frozen=True, kw_only=True):
     per_second: float
     burst: int
     patience: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not (self.per_second > 0 and self.burst >= 1 and self.patience >= 0):
+            raise ConfigError("Rate() takes a per_second above 0, a burst of 1 or more, and a patience of 0 or more")
 
 
 DEFAULT_TOOL_RATE = Rate(per_second=10_000, burst=20_000)
