@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import TypeVar
 
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
 from antiphon import errors
 from antiphon.client.connection.targets import Target
@@ -42,12 +42,11 @@ _AGAIN = 5.0
 """Seconds until the gateway subscribes again after a server has ended, or has ended the subscription."""
 
 
-class _Watch:
-    def __init__(self, task: asyncio.Task[None], begun: asyncio.Future[None]) -> None:
-        self.task = task
-        self.begun = begun
-        self.holds = 0
-        """Number of requests that are about to subscribe to it."""
+class _Watch(Struct, eq=False):
+    task: asyncio.Task[None]
+    begun: asyncio.Future[None]
+    holds: int = 0
+    """Number of requests that are about to subscribe to it."""
 
 
 class Watches:

@@ -67,14 +67,11 @@ class Request(Struct, eq=False):
     """How it goes on in another process, if it can: a call of a legacy session of one of several processes."""
 
 
-class BatchReplies:
+class BatchReplies(Struct, eq=False):
     """Collects the replies to one batch, which are sent together with the last one (JSON-RPC 2.0, section 6)."""
 
-    __slots__ = ("missing", "replies")
-
-    def __init__(self, missing: int) -> None:
-        self.missing = missing
-        self.replies: list[bytes] = []
+    missing: int
+    replies: list[bytes] = []
 
     def add(self, reply: bytes | None) -> bytes | None:
         """Add one reply (``None``: its request was cancelled); return the frame to send if it was the last."""

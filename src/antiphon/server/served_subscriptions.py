@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Literal, cast
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.engine.connection import LATER, Connection, Later
 from antiphon.errors import InvalidRequest
@@ -253,12 +253,11 @@ class Changes:
             self._subscriptions.list_changed(kind, whose)
 
 
-class Readers:
+class Readers(Struct, eq=False):
     """The clients among some, or of all, from which a resource is not hidden."""
 
-    def __init__(self, resource: ServedFeature, clients: Container[object] | None) -> None:
-        self._resource = resource
-        self._clients = clients
+    _resource: ServedFeature
+    _clients: Container[object] | None
 
     def __contains__(self, client: object) -> bool:
         is_meant = self._clients is None or client in self._clients

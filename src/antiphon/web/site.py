@@ -441,21 +441,20 @@ MAX_RUNNING = 4
 """Most own requests that are answered at the same time, since each reserves money."""
 
 
-class OwnRequest:
+class OwnRequest(msgspec.Struct, eq=False):
     """One own request."""
 
-    def __init__(self, id: str, seq: int, params: CreateMessageRequestParams, model: str) -> None:
-        self.id = id
-        self.seq = seq
-        """The ask that it repeats, by its first record."""
-        self.params = params
-        self.model = model
-        """The model that was asked."""
-        self.answer: OwnAnswer | None = None
-        self.failure: AntiphonError | None = None
-        self.seconds = 0.0
-        """Seconds that the answer took."""
-        self.task: asyncio.Task[None] | None = None
+    id: str
+    seq: int
+    """The ask that it repeats, by its first record."""
+    params: CreateMessageRequestParams
+    model: str
+    """The model that was asked."""
+    answer: OwnAnswer | None = None
+    failure: AntiphonError | None = None
+    seconds: float = 0.0
+    """Seconds that the answer took."""
+    task: asyncio.Task[None] | None = None
 
     @property
     def is_over(self) -> bool:

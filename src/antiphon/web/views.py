@@ -38,13 +38,12 @@ from antiphon.web.render import PIECE
 from antiphon.web.site import Site
 
 
-class GrowingAnswers:
+class GrowingAnswers(msgspec.Struct, eq=False):
     """What one stream has reported of growing answers."""
 
-    def __init__(self, site: Site, request: Request) -> None:
-        self._site = site
-        self._request = request
-        self.told: list[Partial] = []
+    _site: Site
+    _request: Request
+    told: list[Partial] = []
 
     async def news(self) -> str:
         """Read, and return an event for the page's script; empty if nothing has changed."""

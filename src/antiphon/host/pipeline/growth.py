@@ -341,13 +341,12 @@ async def partials_in(store: Store) -> list[Partial]:
     return [msgspec.structs.replace(partial, review=row.id, began=row.began) for row, partial in found]
 
 
-class Watching:
+class Watching(msgspec.Struct, eq=False):
     """Records in a store that somebody is watching, no more often than necessary."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self._store = store
-        self._clock = clock
-        self._said = -_AGAIN
+    _store: Store
+    _clock: Callable[[], float] = time.time
+    _said: float = -_AGAIN
 
     async def look(self) -> None:
         """Record that somebody is watching now."""

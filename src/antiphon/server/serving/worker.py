@@ -20,6 +20,8 @@ from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from antiphon.machine.asyncio_tasks import start_in
 from antiphon.replicas.engines.unix import UnixCluster
 from antiphon.server.serving import worker_link
@@ -60,7 +62,7 @@ async def serve_as_worker(service: Service, make: Callable[[], GracefulServer], 
     if not has_cluster:
         service.join(UnixCluster(ends.shared))
     link = worker_link.WorkerLink(ends.messages)
-    worker = _Serving(service, make(), link, has_cluster=has_cluster)
+    worker = _Serving(service, make(), link, has_cluster)
     serving = asyncio.ensure_future(worker.serve())
     link.start(worker.got)
     try:
@@ -69,22 +71,19 @@ async def serve_as_worker(service: Service, make: Callable[[], GracefulServer], 
         link.close()
 
 
-class _Serving:
-    def __init__(
-        self, service: Service, network: GracefulServer, link: worker_link.WorkerLink, *, has_cluster: bool
-    ) -> None:
-        self._service = service
-        self._network = network
-        self._link = link
-        self._has_cluster = has_cluster
-        """Whether the program gave the server a cluster, by which replicas agree on a key."""
-        self._welcome = asyncio.Event()
-        self._taking: set[asyncio.Task[None]] = set()
-        self._taken = 0
-        self._ended = 0
-        self._others: frozenset[str] = frozenset()
-        """The workers that take connections, by their names in the cluster."""
-        self._leaves = False
+class _Serving(Struct, eq=False):
+    _service: Service
+    _network: GracefulServer
+    _link: worker_link.WorkerLink
+    _has_cluster: bool
+    """Whether the program gave the server a cluster, by which replicas agree on a key."""
+    _welcome: asyncio.Event = field(default_factory=asyncio.Event)
+    _taking: set[asyncio.Task[None]] = set()
+    _taken: int = 0
+    _ended: int = 0
+    _others: frozenset[str] = frozenset()
+    """The workers that take connections, by their names in the cluster."""
+    _leaves: bool = False
 
     async def serve(self) -> None:
         await self._welcome.wait()

@@ -16,7 +16,7 @@ from types import CoroutineType
 from typing import Any
 
 import msgspec
-from msgspec import DecodeError, Raw
+from msgspec import DecodeError, Raw, Struct
 
 from antiphon import errors
 from antiphon.engine.connection import LATER, Connection, Later
@@ -254,27 +254,25 @@ class AwaitedResults:
                 del self._asked[id]
 
 
-class _SentAsks:
+class _SentAsks(Struct, eq=False):
     """The asks of one task that this process has sent, kept while a request waits for the task.
 
     A waiting request may read the task just before an answer to another one is stored, and must not ask that again.
     """
 
-    def __init__(self, hold: Callable[[], AbstractContextManager[_SentAsks]]) -> None:
-        self.keys: set[str] = set()
-        """Keys of asks that were sent to a client, answered or not."""
-        self.holders = 0
-        self.hold = hold
+    hold: Callable[[], AbstractContextManager[_SentAsks]]
+    keys: set[str] = set()
+    """Keys of asks that were sent to a client, answered or not."""
+    holders: int = 0
 
 
-class _WaitingResult:
-    def __init__(self, tasks: ServedTasks, asked: _SentAsks, request: Request, peer: Peer) -> None:
-        self._tasks = tasks
-        self._asked = asked
-        self._request = request
-        self._peer = peer
-        self._asking: dict[str, asyncio.Task[None]] = {}
-        self._told: tuple[str, str | None] | None = None
+class _WaitingResult(Struct, eq=False):
+    _tasks: ServedTasks
+    _asked: _SentAsks
+    _request: Request
+    _peer: Peer
+    _asking: dict[str, asyncio.Task[None]] = {}
+    _told: tuple[str, str | None] | None = None
 
     async def take(self, record: TaskRecord, news: asyncio.Event) -> None:
         """Send what is new of a task: its status, and its asks; withdraw asks that are not open any more."""
