@@ -225,7 +225,7 @@ class MemoryStore(base.Store):
         others = [each for each in self._calls.values() if each.owner == call.owner and each.id != call.id]
         if sum(not each.sent and self._find_open(each.id) is not None for each in others) >= most:
             return False
-        if (row := self._find_open(call.id)) is not None:
+        if (row := self._find_open(call.id)) is not None and row.host == self.host:
             self._calls[call.id] = call
             self._keep(msgspec.structs.replace(row, host=None, expires=call.until))
         return True
