@@ -136,7 +136,9 @@ async def test_tags_and_versions_are_sent_and_found() -> None:
     server.prompt(name="ask", version="1.0")(lambda: "?")
     [tool] = server.list_by_tag("write")
     assert tool.definition.meta == {"x": 1, "antiphon/tags": ["till", "write"], "antiphon/version": "2"}
-    assert [repr(each) for each in server.list_by_tag("till")] == ["Tool('sell')", "Resource('shop://stock')"]
+    found = server.list_by_tag("till")
+    assert [repr(each) for each in found] == ["Tool('sell')", "Resource('shop://stock')"]
+    assert [each.name for each in found] == ["sell", found[1].definition.name]
     async with connected(server) as client:
         [prompt] = [each async for each in client.prompts()]
         assert prompt.meta == {"antiphon/version": "1.0"}

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, cast, overload
 from antiphon.errors import ConfigError
 from antiphon.machine.other_frameworks import check_options
 from antiphon.server.features import resources
-from antiphon.server.features.checked_options import ServedFeature
 from antiphon.server.features.prompts import Completions, PromptOptions, ServedPrompt
 from antiphon.server.features.registry import Registry
 from antiphon.server.features.tools import ServedTool, ToolOptions
@@ -94,7 +93,9 @@ class Features:
         """
         return _register_function(lambda given: self.add_prompt(given, **options), function)
 
-    def list_by_tag(self, tag: str) -> list[ServedFeature]:
+    def list_by_tag(
+        self, tag: str
+    ) -> list[ServedTool | resources.ServedResource | resources.ServedTemplate | ServedPrompt]:
         """List the tools, resources, templates and prompts with a tag, also those that some callers do not see.
 
         Args:

@@ -64,6 +64,11 @@ class _Readable(ServedFeature):
         self._place = place
         self._mime_type = mime_type
 
+    @property
+    def name(self) -> str:
+        """Its name, as it is listed."""
+        return cast("Any", self).definition.name
+
     async def _read(self, uri: str, values: dict[str, Any], context: Any) -> ReadResourceResult:
         value = await self._function.run(values, context)
         if isinstance(value, ReadResourceResult):
