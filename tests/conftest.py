@@ -104,7 +104,9 @@ def patient_stores() -> Iterator[float]:
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """Let programs that the tests start be interrupted, though the tests run in the background of a shell."""
-    # Such a shell has it ignored, and what is ignored is inherited; a handler is not.
+    """Let programs that the tests start be interrupted, though the tests run in a shell's background or under nohup."""
+    # There these are ignored, and what is ignored is inherited; a handler is not.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda _number, _frame: None)
