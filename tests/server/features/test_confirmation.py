@@ -122,8 +122,9 @@ def test_a_question_about_no_argument_is_refused_at_once() -> None:
     "question", ["Delete {count", "Delete {count:d}?", "Delete {count!z}?", "Delete {count}?".format, str, 7]
 )
 def test_a_question_that_cannot_be_written_is_refused_at_once(question: Any) -> None:
-    """With the name of the tool, and not at each call."""
-    with pytest.raises(ConfigError, match=r'tool "delete" .*: confirm= is a question, as in .* cannot be used: '):
+    """With the name of the tool, and not at each call. Newer releases of Python know what more of its own takes."""
+    wrong = r'tool "delete" .*: confirm= (is a question, as in .* cannot be used: |names .*, which is no argument)'
+    with pytest.raises(ConfigError, match=wrong):
 
         @Server("mail").tool(confirm=question)
         def delete(count: int) -> str:
