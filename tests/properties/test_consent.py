@@ -224,4 +224,6 @@ class Consent(RuleBasedStateMachine):
 
 def test_no_call_runs_but_by_what_was_shown_and_decided():
     """Whoever decides, forbids and gives up between any two steps."""
-    run_state_machine_as_test(Consent, settings=settings(max_examples=150, stateful_step_count=30, deadline=None))
+    # The same each time: what fails was broken by the last change, and not found by chance.
+    fixed = settings(max_examples=150, stateful_step_count=30, deadline=None, derandomize=True)
+    run_state_machine_as_test(Consent, settings=fixed)

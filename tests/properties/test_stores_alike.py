@@ -100,7 +100,8 @@ class StoresAlike(RuleBasedStateMachine):
         row = ReviewRow(
             id=id,
             kind="tool",
-            fingerprint=same,
+            # Two servers never ask the same.
+            fingerprint=f"{same} {server}",
             group="g",
             identity=server,
             created=self.clock(),
@@ -267,8 +268,9 @@ class StoresAlike(RuleBasedStateMachine):
                 self.both("reviews", states, latest=True)
             for id in "abcd":
                 self.both("draft", id)
-            for same in "12":
-                self.both("pending_call", fingerprint=same)
+            for same in ("1", "2"):
+                for server in SERVERS:
+                    self.both("pending_call", fingerprint=f"{same} {server}")
             self.both("balances_of", [*CAPS])
             for balance in self.both("balances"):
                 assert balance.cap.allows(balance.held)
@@ -280,4 +282,6 @@ class StoresAlike(RuleBasedStateMachine):
 
 def test_a_store_in_memory_answers_as_one_in_a_file():
     """Whatever people, callers and processes do, in any order."""
-    run_state_machine_as_test(StoresAlike, settings=settings(max_examples=80, stateful_step_count=25, deadline=None))
+    # The same each time: what fails was broken by the last change, and not found by chance.
+    fixed = settings(max_examples=80, stateful_step_count=25, deadline=None, derandomize=True)
+    run_state_machine_as_test(StoresAlike, settings=fixed)
