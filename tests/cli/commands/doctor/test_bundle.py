@@ -158,3 +158,15 @@ def test_values_are_kept_only_if_they_are_known_to_be_harmless(value: object, cl
 def test_a_text_loses_addresses_and_values_of_secret_variables(text: str, cleaned: str):
     """Wherever they stand."""
     assert clean_text(text, {"MY_TOKEN": "sesame-street", "SHORT_KEY": "no"}) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("home", "cleaned"),
+    [("/users/ada", "~/a.db at https://host.example"), ("/", "/users/ada/a.db at https://host.example")],
+)
+def test_a_text_loses_the_home_of_its_user_but_no_slash_of_an_address(
+    home: str, cleaned: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Containers give a user who has no home the root folder."""
+    monkeypatch.setenv("HOME", home)
+    assert clean_text("/users/ada/a.db at https://host.example", {}) == cleaned

@@ -338,7 +338,9 @@ def clean_text(text: str, environ: Mapping[str, str]) -> str:
     secrets = [value for name, value in environ.items() if _SECRET_VARIABLE.search(name) and len(value) > 3]
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, _REMOVED)
-    return mask_text(_URL.sub(r"\1\2", text)).replace(f"{find_home()}{os.sep}", f"~{os.sep}")
+    text, home = mask_text(_URL.sub(r"\1\2", text)), find_home()
+    # The root folder, which a user without a home has, says nothing of anybody, and is in each address.
+    return text if home == home.parent else text.replace(f"{home}{os.sep}", f"~{os.sep}")
 
 
 _PINGS = 5
