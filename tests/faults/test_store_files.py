@@ -15,7 +15,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from antiphon.errors import InternalError
 from antiphon.host import Audit, Host, Policy, Queue, Scripted, open_store
 from antiphon.host.budget import Amount
-from antiphon.host.store.base import Change, Settlement, Store
+from antiphon.host.store.base import Change, Settlement, Store, Ticket
 from tests.host.asks import origin, request
 from tests.host.store.stores import hold, record
 
@@ -74,7 +74,7 @@ async def test_a_settlement_that_could_not_be_written_is_written_later(fault, sa
 async def test_the_end_of_an_ask_that_could_not_be_written_is_written_later(store: Store, tmp_path: Path):
     """Also where another process has taken over its question since, so that the decision is not this one's to end."""
     with locked(tmp_path / "host.db"), pytest.raises(OperationalError, match="locked"):
-        await store.commit(Change(finish="taken", records=(record("failed"),), last=True))
+        await store.commit(Change(finish=Ticket(id="taken"), records=(record("failed"),), last=True))
     for _ in range(2):
         await store.recover()
     assert [entry.record.step for entry in await store.entries()] == ["failed"]

@@ -24,7 +24,7 @@ from antiphon.host.store.store_location import state_folder
 from antiphon.host.store.tables import hosts
 from antiphon.sql.runner import PostgresRunner, SqliteRunner
 from tests.host.asks import origin, request
-from tests.host.store.stores import DURABLE, Place, hold, record, review
+from tests.host.store.stores import DURABLE, Place, hold, record, review, ticket
 
 
 @pytest.fixture(params=DURABLE)
@@ -302,7 +302,7 @@ async def test_a_place_is_a_path_or_an_address(tmp_path: Path):
     assert isinstance(in_memory, MemoryStore)
     row = await in_memory.put_review(review("a", expires=None))
     await in_memory.decide([Decided(id="a", decision="1")])
-    assert await in_memory.commit(Change(finish="a")) is None
+    assert await in_memory.commit(Change(finish=await ticket(in_memory, "a"))) is None
     kept = await in_memory.review("a")
     assert kept is not None and (kept.state, kept.item) == ("done", row.item)
     for place in (tmp_path / "a.db", str(tmp_path / "a.db"), f"sqlite:///{tmp_path}/a.db"):

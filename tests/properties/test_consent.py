@@ -64,7 +64,7 @@ class WatchedStore(MemoryStore):
     async def commit(self, change: Change) -> str | None:
         """See ``base.Store.commit``."""
         await asyncio.sleep(0)
-        row = None if change.finish is None else await self.review(change.finish)
+        row = None if change.finish is None else await self.review(change.finish.id)
         identity = change.records[0].identity if change.records else ""
         now = await super().standing((identity,), "order")
         refused = await super().commit(change)
@@ -190,7 +190,7 @@ class Consent(RuleBasedStateMachine):
             task.cancel()
         self.runner.run(asyncio.wait([task for _, _, task in self.calls.values()]))
         assert self.act(self.queue.pending(), 0) == []
-        finished = [made.change.finish for made in self.store.made if made.change.finish is not None]
+        finished = [made.change.finish.id for made in self.store.made if made.change.finish is not None]
         assert len(finished) == len({*finished})
         for ask, (where, params, task) in self.calls.items():
             if not task.cancelled() and task.exception() is None and task.result() is not None:

@@ -28,6 +28,7 @@ from antiphon.host.store.base import (
     Settlement,
     Store,
     Supposed,
+    Ticket,
 )
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.host.store.sql_store import SqlStore
@@ -47,6 +48,7 @@ HASHES = st.sampled_from("hi")
 DIGESTS = st.sampled_from("de")
 SERVER = st.sampled_from(SERVERS)
 YES = st.booleans()
+AGO = st.sampled_from([0, 0, 0, 1])
 
 
 class StoresAlike(RuleBasedStateMachine):
@@ -75,6 +77,11 @@ class StoresAlike(RuleBasedStateMachine):
     def commit(self, step: str = "policy", **change: Any) -> None:
         """Make a change, which is recorded."""
         self.both("commit", Change(records=(record(step),), **change))
+
+    def ticket(self, id: str, ago: int) -> Ticket:
+        """Name the decision of a review, or an earlier one."""
+        row = self.both("review", id)
+        return Ticket(id=id, decided=None if row is None or row.decided is None else row.decided - ago)
 
     def tidy(self) -> None:
         """Let both end what is over. One does it by itself now and then, the other when something is put."""
@@ -162,9 +169,11 @@ class StoresAlike(RuleBasedStateMachine):
         """Begin to type something."""
         self.both("keep_draft", id, body)
 
-    @rule(id=IDS, sends=YES, server=SERVER, defines=YES, supposes=YES, digest=st.none() | DIGESTS)
-    def finish(self, id: str, sends: bool, server: str, defines: bool, supposes: bool, digest: str | None) -> None:
-        """Carry a decision out."""
+    @rule(id=IDS, ago=AGO, sends=YES, server=SERVER, defines=YES, supposes=YES, digest=st.none() | DIGESTS)
+    def finish(
+        self, *, id: str, ago: int, sends: bool, server: str, defines: bool, supposes: bool, digest: str | None
+    ) -> None:
+        """Carry a decision out, or one that was made before."""
         row, now = self.both("review", id), self.clock()
         begin = None
         if row is not None and row.shared and sends:
@@ -174,7 +183,7 @@ class StoresAlike(RuleBasedStateMachine):
         define = DefinitionRow(identity=server, tool="t", digest="d", body="", allowed=now) if defines else None
         supposed = Supposed(identities=(server, ALIKE), tool="t", digest=digest) if supposes else None
         ended = Ended(reviews=(id, "none"), outcome="{}")
-        self.commit("review", finish=id, begin=begin, define=define, supposed=supposed, ended=ended)
+        self.commit("review", finish=self.ticket(id, ago), begin=begin, define=define, supposed=supposed, ended=ended)
 
     @rule(id=IDS, is_known=YES)
     def settle_call(self, id: str, is_known: bool) -> None:
@@ -196,10 +205,10 @@ class StoresAlike(RuleBasedStateMachine):
             )
             self.commit("reserved", hold=hold, use=use)
 
-    @rule(id=IDS, review=st.none() | IDS)
-    def send(self, id: str, review: str | None) -> None:
+    @rule(id=IDS, review=st.none() | IDS, ago=AGO)
+    def send(self, id: str, review: str | None, ago: int) -> None:
         """Send what was reserved."""
-        self.commit("generate", send=id, finish=review)
+        self.commit("generate", send=id, finish=review and self.ticket(review, ago))
 
     @rule(id=IDS, money=st.integers(0, 3))
     def settle(self, id: str, money: int) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import Answer, Deny, Host, Limits, Queue, Scripted
-from antiphon.host.review.review import Ticket
 from antiphon.host.store import MemoryStore
+from antiphon.host.store.base import Ticket
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import Person, origin, request

@@ -21,7 +21,7 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Round
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import Person, origin, request
-from tests.host.store.stores import KINDS, Place
+from tests.host.store.stores import KINDS, Place, ticket
 from tests.support.network import let_deadlines_pass, until
 
 FORM = ElicitRequestParams.form("Who?", {"properties": {"name": {"type": "string"}}, "required": ["name"]})
@@ -318,7 +318,7 @@ async def test_the_history_is_of_the_latest(place: Place):
             question = await queue.get(row.id)
             await queue.decide(row.id, approval(question), hash=question.hash)
             if number < 3:
-                assert await store.commit(Change(finish=row.id)) is None
+                assert await store.commit(Change(finish=await ticket(store, row.id))) is None
         found = [(question.id, question.state) for question in await queue.history(3)]
         assert found == [(ids[3], "decided"), (ids[2], "done"), (ids[1], "done")]
         assert (await queue.pending(), len(await queue.history())) == ([], 4)

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Connection, event
 
 from antiphon.host.budget import Account, Amount, Cap
-from antiphon.host.store.base import Hold, ReviewRow, Store
+from antiphon.host.store.base import Hold, ReviewRow, Store, Ticket
 from antiphon.host.store.chain import Record
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.host.store.recovery import BEATS, LEASE
@@ -146,6 +146,12 @@ def hold(id: str = "h", *, money: int = 10, tokens: int = 5, caps: dict[str, Cap
         amount=Amount(money=money, tokens=tokens),
         sent=sent,
     )
+
+
+async def ticket(store: Store, id: str = "r") -> Ticket:
+    """Name the decision that a review has now."""
+    row = await store.review(id)
+    return Ticket(id=id, decided=None if row is None else row.decided)
 
 
 def review(id: str = "r", *, host: str | None = None, fingerprint: str = "f", **more) -> ReviewRow:

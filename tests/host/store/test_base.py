@@ -26,7 +26,7 @@ from antiphon.host.store.base import (
     TaskSoFar,
 )
 from antiphon.host.store.chain import Head
-from tests.host.store.stores import KINDS, Place, hold, record, review
+from tests.host.store.stores import KINDS, Place, hold, record, review, ticket
 
 
 @pytest.fixture(params=KINDS)
@@ -242,7 +242,7 @@ async def test_calls_that_were_decided_about_leave_room_for_others(place: Place,
         await store.put_review(review(id, host=store.host, fingerprint=id, shared=True))
         assert await store.leave_review(left(store, id, place.clock.now + 60), most=1)
         await store.decide([Decided(id=id, decision="1")])
-        await store.commit(Change(finish=id))
+        await store.commit(Change(finish=await ticket(store, id)))
     for id, has_room in (("d", True), ("e", False)):
         await store.put_review(review(id, host=store.host, fingerprint=id, shared=True))
         assert await store.leave_review(left(store, id, place.clock.now + 60), most=1) is has_room
@@ -282,10 +282,10 @@ async def test_decisions_for_a_round_are_kept_all_or_none(store: Store):
 async def test_a_decision_is_carried_out_once(store: Store):
     """And its content is gone after it."""
     await store.put_review(review(host=store.host))
-    assert await store.commit(Change(finish="r")) == "review"
+    assert await store.commit(Change(finish=await ticket(store))) == "review"
     await store.decide([Decided(id="r", decision="1")])
-    assert await store.commit(Change(finish="r", records=(record(),))) is None
-    assert await store.commit(Change(finish="r", records=(record(),))) == "review"
+    assert await store.commit(Change(finish=await ticket(store), records=(record(),))) is None
+    assert await store.commit(Change(finish=await ticket(store), records=(record(),))) == "review"
     row = await store.review("r")
     assert row is not None
     assert (row.state, row.item, row.decision, (await store.head()).seq) == ("done", None, None, 1)
@@ -299,6 +299,21 @@ async def test_a_question_that_is_closed_cannot_be_decided(store: Store, state: 
     late = await store.decide([Decided(id="r", decision="1")])
     assert late is not None
     assert (late.state, late.item) == (state, None)
+
+
+async def test_a_decision_is_not_carried_out_in_place_of_a_later_one(place: Place, store: Store):
+    """A process that was suspended may remember one that was withdrawn while another process took it for dead."""
+    await store.put_review(review(host=store.host))
+    await store.decide([Decided(id="r", decision="1", release=place.clock.now + 5)])
+    remembered = await ticket(store)
+    await store.undo("r", remembered.decided)
+    place.clock.now += 1
+    await store.decide([Decided(id="r", decision="2")])
+    assert await store.commit(Change(finish=remembered)) == "review"
+    row = await store.review("r")
+    assert row is not None
+    assert (row.state, row.decision) == ("decided", "2")
+    assert await store.commit(Change(finish=await ticket(store))) is None
 
 
 async def test_a_question_that_is_late_cannot_be_decided(place: Place, store: Store):
@@ -315,7 +330,7 @@ async def test_every_change_of_a_question_is_counted(store: Store):
     seen.append(await store.reviews_version())
     await store.decide([Decided(id="r", decision="1")])
     seen.append(await store.reviews_version())
-    await store.commit(Change(finish="r"))
+    await store.commit(Change(finish=await ticket(store)))
     seen.append(await store.reviews_version())
     assert seen == sorted(set(seen))
 

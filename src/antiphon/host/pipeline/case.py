@@ -36,7 +36,7 @@ from antiphon.host.review.definitions import Allowed, Digests
 from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import Blocked, QueueReviewer, Reach, Reviewer, obstacle_of
-from antiphon.host.store.base import Change, Ended, Hold, Settlement, Store
+from antiphon.host.store.base import Change, Ended, Hold, Settlement, Store, Ticket
 from antiphon.host.store.chain import Record, Step
 from antiphon.machine.call_time import hold_variable
 from antiphon.wire.elicitation import ElicitResult
@@ -317,8 +317,8 @@ class Case:
     """The usage that the provider reported; ``None`` while unknown."""
     estimated = False
     """Whether the usage is an estimate, because the provider did not report it."""
-    ticket: str | None = None
-    """The review whose decision is to be carried out."""
+    ticket: Ticket | None = None
+    """The decision that is to be carried out."""
     became: Outcome | None = None
     """What became of the ask in the end, if it got no answer."""
     labels: str | None = None

@@ -237,7 +237,7 @@ async def decided(
     except Exception as error:
         raise case.failure(f"the reviewer failed: {type(error).__name__}: {error}") from None
     if decision.ticket is not None:
-        case.ticket = decision.ticket.id
+        case.ticket = decision.ticket
     step = "review" if item.result is None else "response"
     by = await _record_decider(case, step, item, decision)
     if isinstance(decision, review.Deny):

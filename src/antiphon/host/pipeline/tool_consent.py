@@ -52,11 +52,11 @@ SAVING = 5.0
 _log = logging.getLogger("antiphon.host")
 
 
-def begin_call(case: Case, params: CallToolRequestParams, ticket: str) -> PendingCallRow:
+def begin_call(case: Case, params: CallToolRequestParams, id: str) -> PendingCallRow:
     """Describe a call that is sent now because of a decision; to be stored in the same transaction."""
     now = time.time()
     return PendingCallRow(
-        id=ticket,
+        id=id,
         fingerprint=fingerprint_call(params, case.origin),
         owner=hash_owner(case.origin.principal),
         until=now + UNKNOWN_KEPT,
@@ -366,7 +366,7 @@ async def _review_call(
         if shown.allowed is not None and not shown.is_changed and chosen is None
         else _keep_definition(case, shown, by)
     )
-    begin = None if pending is None or case.ticket is None else begin_call(case, params, case.ticket)
+    begin = None if pending is None or case.ticket is None else begin_call(case, params, case.ticket.id)
     prevents = await _carry_out(case, params, Change(finish=case.ticket, define=define, begin=begin))
     if prevents == "definition":
         # It was allowed this time. As long as it cannot be kept, a person is asked each time.

@@ -73,6 +73,10 @@ class OpenQuestions:
         return {row.id: row for row in found if row is not None and row.state == "pending"}
 
 
+def _make_ticket(row: base.ReviewRow) -> base.Ticket:
+    return base.Ticket(id=row.id, by=row.by, decided=row.decided)
+
+
 def _read_question(
     row: base.ReviewRow, known: _KnownQuestion | None, whole: base.ReviewRow | None
 ) -> _KnownQuestion | None:
@@ -228,14 +232,14 @@ class Queue:
         row = await self._put("elicitation", item, [review.digest(item.params)], item.expires_in)
         decided = await self._decided(row)
         try:
-            refused = await self._store.commit(base.Change(finish=row.id))
+            refused = await self._store.commit(base.Change(finish=_make_ticket(decided)))
         except Exception:
             # Closed later if the store was lost: nobody is told what was decided.
             await self._close(row)
             raise
         if refused is not None:
             raise review.NoReviewer("the decision does not exist any more")
-        decision, ticket = questions.decision_of(decided), review.Ticket(id=row.id, by=decided.by)
+        decision, ticket = questions.decision_of(decided), _make_ticket(decided)
         if isinstance(decision, ElicitResult):
             return review.Filled(result=decision, ticket=ticket)
         return msgspec.structs.replace(decision if isinstance(decision, review.Deny) else review.Deny(), ticket=ticket)
@@ -536,7 +540,7 @@ class Queue:
     async def _decision(self, row: base.ReviewRow, leaves_at: float | None = None) -> review.Decision:
         decided = await self._decided(row, leaves_at)
         decision = msgspec.json.decode(decided.decision or "null", type=review.Decision)
-        return msgspec.structs.replace(decision, ticket=review.Ticket(id=row.id, by=decided.by))
+        return msgspec.structs.replace(decision, ticket=_make_ticket(decided))
 
     async def _decided(self, row: base.ReviewRow, leaves_at: float | None = None) -> base.ReviewRow:
         """Wait for a decision. A caller that stops waiting withdraws the question, unless it leaves to ask again."""

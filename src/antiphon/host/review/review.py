@@ -18,7 +18,7 @@ from antiphon.host.checks.people import Demands, write_decider
 from antiphon.host.checks.risk import Risk
 from antiphon.host.model_catalogue import ModelPrice
 from antiphon.host.providers.base import Usage
-from antiphon.host.store.base import MAX_NUMBER
+from antiphon.host.store.base import MAX_NUMBER, Ticket
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.envelope import encode_canonical, encode_value
 from antiphon.wire.origin import Origin
@@ -134,14 +134,6 @@ class ElicitItem(msgspec.Struct, frozen=True, kw_only=True):
     params: ElicitRequestParams
     risks: tuple[Risk, ...] = ()
     expires_in: float | None = None
-
-
-class Ticket(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a decision is stored until it is carried out; set by a reviewer that stores decisions."""
-
-    id: str
-    by: str | None = None
-    """Who decided."""
 
 
 Undone = tuple[str, ...]

@@ -155,6 +155,16 @@ class PendingCallRow(msgspec.Struct, frozen=True, kw_only=True):
     """Its outcome, as JSON of a ``CallToolResult``; ``None`` while it is not known."""
 
 
+class Ticket(msgspec.Struct, frozen=True, kw_only=True):
+    """Which decision is stored until it is carried out; set by a reviewer that stores decisions."""
+
+    id: str
+    by: str | None = None
+    """Who decided."""
+    decided: float | None = None
+    """When; a later decision of the same review is another one."""
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What is changed in one transaction. It either makes one hold or settles one."""
 
@@ -164,8 +174,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """The hold whose request is now sent to the provider; it must still exist."""
     use: str | None = None
     """The grant that is used once more."""
-    finish: str | None = None
-    """The review whose decision is now carried out."""
+    finish: Ticket | None = None
+    """The decision that is now carried out."""
     begin: PendingCallRow | None = None
     """The call that is sent because of this decision, if its caller may ask for it again. Other shared questions about
     it are withdrawn."""

@@ -86,7 +86,7 @@ class MemoryStore(base.Store):
             grant = self._grants[change.use]
             self._grants[change.use] = msgspec.structs.replace(grant, used=grant.used + 1)
         if change.finish is not None:
-            await self._finish(change.finish, change.begin)
+            await self._finish(change.finish.id, change.begin)
         for id in change.ended.reviews if change.ended is not None else ():
             if id in self._reviews and change.ended is not None:
                 self._keep(msgspec.structs.replace(self._reviews[id], outcome=change.ended.outcome))
@@ -427,8 +427,8 @@ class MemoryStore(base.Store):
 
     def _refusal_of_decision(self, change: base.Change) -> str | None:
         if change.finish is not None:
-            review = self._reviews.get(change.finish)
-            if review is None or review.state != "decided":
+            review = self._reviews.get(change.finish.id)
+            if review is None or (review.state, review.decided) != ("decided", change.finish.decided):
                 return "review"
         if change.begin is not None and self._find_sent_call(change.begin.fingerprint) is not None:
             return "sent"

@@ -178,13 +178,18 @@ def read_draft(connection: Connection, id: str) -> str | None:
     return connection.execute(select(drafts.c.body).where(drafts.c.id == id)).scalar_one_or_none()
 
 
-def close_review(
-    connection: Connection, id: str, state: base.ReviewState, *, keep_item: bool, states: Sequence[str] = base.OPEN
-) -> bool:
-    """End a question that is in one of these states. Returns whether it was."""
+def close_review(connection: Connection, id: str, state: base.ReviewState, *, keep_item: bool) -> None:
+    """End a question that is open."""
     notify_changes(connection, id)
-    closing = _prepare_end(state, keep_item=keep_item).where(reviews.c.id == id, reviews.c.state.in_(states))
-    return connection.execute(closing).rowcount == 1
+    closing = _prepare_end(state, keep_item=keep_item)
+    connection.execute(closing.where(reviews.c.id == id, reviews.c.state.in_(base.OPEN)))
+
+
+def carry_out(connection: Connection, ticket: base.Ticket, keep_item: bool) -> bool:
+    """End a question because its decision is carried out. Returns false if it has no decision of this time."""
+    notify_changes(connection, ticket.id)
+    ending = _prepare_end("done", keep_item=keep_item).where(reviews.c.id == ticket.id, reviews.c.state == "decided")
+    return connection.execute(ending.where(reviews.c.decided == ticket.decided)).rowcount == 1
 
 
 def claim_review(connection: Connection, id: str, host: str, expires: float | None) -> None:

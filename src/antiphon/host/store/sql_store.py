@@ -302,7 +302,7 @@ class SqlStore:
             await self._patience.wait(self._changes.add(change))
         except money.RefusedChange as refused:
             return str(refused)
-        for id in filter(None, [change.finish, *(change.ended.reviews if change.ended is not None else ())]):
+        for id in filter(None, [change.finish and change.finish.id, *(change.ended.reviews if change.ended else ())]):
             self.news.tell(id)
         return None
 
@@ -488,9 +488,7 @@ class SqlStore:
             money.mark_sent(connection, change.send)
         if change.use is not None and not permits.use_grant(connection, change.use, now):
             raise money.RefusedChange("grant")
-        if change.finish is not None and not questions.close_review(
-            connection, change.finish, "done", keep_item=self._keep_content, states=("decided",)
-        ):
+        if change.finish is not None and not questions.carry_out(connection, change.finish, self._keep_content):
             raise money.RefusedChange("review")
         if change.begin is not None:
             if questions.find_call(connection, now, fingerprint=change.begin.fingerprint) is not None:
