@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from antiphon.wire.content import TextContent
+from antiphon.wire.content import ImageContent, TextContent
 from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult, Prompt, PromptArgument, PromptMessage
 
@@ -22,6 +22,12 @@ def test_messages_have_one_block_each():
     assert decode_wire(encode_value(result), GetPromptResult) == result
     with pytest.raises(msgspec.ValidationError, match="content"):
         decode_wire(b'{"messages":[{"role":"user","content":[]}]}', GetPromptResult)
+
+
+def test_the_text_of_a_message():
+    """As of the messages of a sampling request; other content has none."""
+    assert PromptMessage(role="user", content=TextContent.of("hi")).text == "hi"
+    assert PromptMessage(role="user", content=ImageContent(data="", mime_type="image/png")).text == ""
 
 
 def test_arguments_are_text():

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import field
 
 from antiphon.wire.common import Icon, Meta, PaginatedResult, Result, Role, RoundParams, Wire
-from antiphon.wire.content import ContentBlock
+from antiphon.wire.content import ContentBlock, text_of
 
 
 class PromptArgument(Wire, frozen=True, kw_only=True, gc=False):
@@ -35,6 +35,11 @@ class PromptMessage(Wire, frozen=True, kw_only=True):
 
     role: Role
     content: ContentBlock
+
+    @property
+    def text(self) -> str:
+        """Its text; empty if it is something else."""
+        return text_of([self.content])
 
 
 class ListPromptsResult(PaginatedResult, frozen=True, kw_only=True):
