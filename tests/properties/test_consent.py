@@ -69,8 +69,8 @@ class WatchedStore(MemoryStore):
         await asyncio.sleep(0)
         row = None if change.finish is None else await self.review(change.finish.id)
         identity = change.records[0].identity if change.records else ""
-        now = await super().standing((identity,), "order")
         refused = await super().commit(change)
+        now = await super().standing((identity,), "order")
         if refused is None and (change.use is not None or (row is not None and change.supposed is not None)):
             if now.blocked or (now.definition is not None and now.definition.off is not None):
                 self.made_though_forbidden.append(change)
