@@ -44,6 +44,9 @@ FAILURE_PAUSE = 5.0
 _RSA_BITS = range(2048, 8193)
 """Accepted sizes of RSA keys in bits: smaller ones are insecure, larger ones slow to verify with."""
 
+_MOST_EXPONENT = 8
+"""Bytes of an RSA key's public exponent at most; usual are 3. One as long as the key takes 300 times as long."""
+
 _FAMILIES: Mapping[tuple[str, str | None], tuple[str, ...]] = {
     ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     ("EC", "P-256"): ("ES256",),
@@ -84,7 +87,8 @@ class PublicKey:
         try:
             if words["kty"] == "RSA":
                 modulus = int.from_bytes(base64.urlsafe_b64decode(words["n"] + "=="))
-                if modulus.bit_length() not in _RSA_BITS:
+                exponent = base64.urlsafe_b64decode(words["e"] + "==")
+                if modulus.bit_length() not in _RSA_BITS or len(exponent) > _MOST_EXPONENT:
                     return None
             key = import_key({name: words[name] for name in ("kty", "crv", "x", "y", "n", "e") if name in words})
         except (JoseError, ValueError, TypeError, KeyError):
