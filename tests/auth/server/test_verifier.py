@@ -354,6 +354,12 @@ async def test_nothing_is_remembered_where_the_operator_wants_it_so():
         assert server.issuer.paths.count("/introspect") == 3
 
 
+async def test_an_answer_without_an_end_is_valid_once_where_nothing_is_remembered():
+    """RFC 7662, section 2.2: exp is optional, also where no clock may differ."""
+    async with asking({"exp": None}, remembered_for=0, leeway=0) as server:
+        assert (await server.tool(token=WORD)).status == 200
+
+
 async def test_many_requests_with_one_token_ask_once():
     """Those that come while the answer is on its way wait for it."""
     async with asking() as server:

@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 
 from antiphon.auth.metadata import read_members
 from antiphon.auth.server import access_token
-from antiphon.auth.server.issuer import Introspection, Issuer, IssuerUnavailable, fetch_document
+from antiphon.auth.server.issuer import FETCH_TIMEOUT, Introspection, Issuer, IssuerUnavailable, fetch_document
 from antiphon.auth.server.key_set import KeySet, metadata_of
 from antiphon.machine.asyncio_tasks import ignore_error
 from antiphon.protocol.caller import Caller, Covers
@@ -229,9 +229,9 @@ class Introspector:
             words = read_members(answer)
             if words.get("active") is not True:
                 raise access_token.Invalid("its issuer says that it is not active")
-            # "exp" and "iss" may be missing (section 2.2): then the answer is valid briefly, and from
-            # this issuer.
-            words.setdefault("exp", now + self.options.remembered_for)
+            # "exp" and "iss" may be missing (section 2.2): then the answer is valid briefly, also if it was slow, and
+            # from this issuer.
+            words.setdefault("exp", now + self.options.remembered_for + 2 * FETCH_TIMEOUT)
             words.setdefault("iss", self.issuer.names[0])
             raw = msgspec.json.encode(words)
             return msgspec.json.decode(raw, type=access_token.Standard), raw
