@@ -227,6 +227,16 @@ async def test_metadata_of_another_issuer_or_without_pkce_is_refused():
             assert (await browser.client.get("/sign-in", follow_redirects=False)).status_code == 503
 
 
+async def test_a_provider_that_spells_its_name_otherwise_is_named_before_anybody_signs_in():
+    """Its tokens have its own spelling, and would be refused when the person comes back."""
+    async with team() as made:
+        made.provider.metadata = {"issuer": f"{made.provider.url}/"}
+        browser = await made.browser()
+        answer = await browser.client.get("/sign-in", follow_redirects=False)
+        assert answer.status_code == 503
+        assert f"issuer has to be {made.provider.url}/" in answer.text
+
+
 async def test_somebody_without_a_role_is_not_let_in():
     """Nor by an address that the provider has not verified: it may be anybody's."""
     async with team() as made:

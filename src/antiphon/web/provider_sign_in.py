@@ -186,6 +186,9 @@ class ProviderSignIn:
             try:
                 async with self._open_fetch() as fetch:
                     server = await read_server(fetch, self._settings.issuer)
+                if server.issuer != self._settings.issuer:
+                    # Its tokens have this name, and would be refused after the person has signed in.
+                    raise Unauthorized(f"[review.sign_in]: issuer has to be {server.issuer}, as the provider says")
                 # A provider that announces no methods (Entra) has PKCE all the same, and the nonce binds its code.
                 if server.code_challenge_methods_supported is not None:
                     check_pkce(server)
