@@ -8,6 +8,7 @@ by the address that it goes to. Only a server without any public address may nam
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl as tls
 from collections.abc import Collection
@@ -145,7 +146,9 @@ def check_address(text: str, what: str) -> URL:
             raise ValueError
         # Without normalization: what is sent must be exactly what the server named.
         url = URL(text, encoded=True)
-        usable = url.scheme in ("http", "https") and bool(url.host) and (url.port or 0) > 0
+        # A browser would decode a host that is percent-encoded, and so open another one than was checked.
+        named = re.fullmatch(r"[A-Za-z0-9._:-]+", url.host or "") is not None
+        usable = url.scheme in ("http", "https") and named and (url.port or 0) > 0
     except ValueError:
         usable, url = False, URL()
     if not usable:

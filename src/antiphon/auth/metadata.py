@@ -132,6 +132,10 @@ class TokenAnswer(Struct, frozen=True, kw_only=True):
         return f"TokenAnswer({self.token_type}, expires_in={self.expires_in})"
 
 
+TROUBLE = 429
+"""From this HTTP status on, a refusal is about the server's own state, whatever its body says."""
+
+
 class Refused(Unauthorized):
     """The authorization server refused. ``error`` is its code, such as ``invalid_grant``; ``status`` that of HTTP."""
 

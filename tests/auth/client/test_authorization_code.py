@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from antiphon.auth.client.authorization_code import MAX_HEAD, Receiver, open_browser
+from antiphon.auth.client.authorization_code import MAX_HEAD, Receiver, open_browser, read_redirect
 from antiphon.errors import ConfigError
 
 
@@ -123,3 +123,29 @@ async def test_without_a_browser_the_address_is_printed(monkeypatch, capsys):
     monkeypatch.setattr(webbrowser, "open", fail)
     await open_browser("https://issuer.example/authorize")
     assert "https://issuer.example/authorize" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("path", "asked"), [("", "/"), ("/cb?tenant=a", "/cb?tenant=a")])
+async def test_a_redirect_uri_may_have_a_query_of_its_own_or_no_path(path, asked):
+    """RFC 6749, section 3.1.2; browsers request "/" for an empty path."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        uri = f"http://127.0.0.1:{free.getsockname()[1]}{path}"
+    receiver = await Receiver.open(uri)
+    try:
+        receiver.expect("mine")
+        page = await get(receiver, f"{asked}{'&' if '?' in asked else '?'}code=c&state=mine")
+        assert page.startswith("HTTP/1.1 200")
+        read = read_redirect(await receiver.answer(), uri)
+        assert (read["code"], read.get("tenant")) == ("c", "a" if path else None)
+    finally:
+        await receiver.close()
+
+
+async def test_an_address_with_many_scopes_is_opened(monkeypatch):
+    """Only what a server names has a bound; the query is ours."""
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    address = f"https://login.example/a?scope={'files.read+' * 1000}"
+    await open_browser(address)
+    assert opened == [address]

@@ -6,7 +6,14 @@ import pytest
 from yarl import URL
 
 from antiphon.auth.boundary import check_address
-from antiphon.auth.client.authorization_code import Expected, authorization_address, check_pkce, code_in, read_redirect
+from antiphon.auth.client.authorization_code import (
+    MAX_ADDRESS,
+    Expected,
+    authorization_address,
+    check_pkce,
+    code_in,
+    read_redirect,
+)
 from antiphon.auth.client.discovery import (
     FoundServer,
     check_server,
@@ -66,6 +73,7 @@ def test_a_resource_is_looked_for_by_its_hint_then_its_path_then_at_the_root(url
         ("HTTPS://A.example/x", True),
         ("https://a.example:443/x", True),
         ("https://a.example/x/mc", False),
+        ("https://a.example/y/../x/mcp", False),
         ("https://a.example/x/mcp/y", False),
         ("https://a.example:8443/x/mcp", False),
         ("http://a.example/x/mcp", False),
@@ -79,6 +87,12 @@ def test_a_resource_is_looked_for_by_its_hint_then_its_path_then_at_the_root(url
 def test_a_token_is_only_wanted_for_the_server_itself(resource, is_meant):
     """A server cannot have us obtain a token for another."""
     assert covers_server(resource, URL("https://a.example/x/mcp")) is is_meant
+
+
+@pytest.mark.parametrize("resource", ["https://[2001:DB8::1]/mcp", "https://[2001:db8:0:0:0:0:0:1]/mcp"])
+def test_an_ipv6_address_is_one_host_however_it_is_written(resource):
+    """RFC 4291, section 2.2, has several ways."""
+    assert covers_server(resource, URL("https://[2001:db8::1]/mcp"))
 
 
 def test_without_metadata_the_places_are_those_of_2025_03_26():
@@ -118,6 +132,8 @@ def test_an_origin_is_one_issuer_with_and_without_a_slash_after_it():
         ("authorization_endpoint", "file:///etc/passwd"),
         ("authorization_endpoint", "ms-settings:x"),
         ("authorization_endpoint", "http://login.example/a"),
+        ("authorization_endpoint", "https://127%2e0%2e0%2e1/a"),
+        ("authorization_endpoint", "https://a b/a"),
         ("token_endpoint", "http://login.example/t"),
         ("token_endpoint", ""),
         ("token_endpoint", "https://u:p@login.example/t"),
@@ -333,6 +349,8 @@ def test_an_answer_to_another_request_is_not_used(state):
         "http://127.0.0.1:5/other?code=c",
         "http://127.0.0.1:5/callback?code=c&code=d",
         "http://127.0.0.1:5/callback?" + "&".join(f"a{n}=1" for n in range(100)),
+        "http://127.0.0.1:5/callback?code=" + "c" * MAX_ADDRESS,
+        "http://127.0.0.1:5/callback?code=\udcff",
         "http://[",
         "",
     ],
@@ -341,6 +359,19 @@ def test_an_address_that_was_not_waited_for_is_not_read(address):
     """What a person pastes may be anything."""
     with pytest.raises(Unauthorized):
         read_redirect(address, "http://127.0.0.1:5/callback")
+
+
+@pytest.mark.parametrize(
+    ("address", "redirect_uri"),
+    [
+        ("http://localhost:5/x?code=c", "http://LOCALHOST:5/x"),
+        ("http://LOCALHOST:5/x?code=c", "http://localhost:5/x"),
+        ("http://localhost:5/?code=c", "http://localhost:5"),
+    ],
+)
+def test_an_address_is_read_as_browsers_write_it(address, redirect_uri):
+    """With the host in lower case, and a slash for an empty path (RFC 3986, section 6.2)."""
+    assert read_redirect(address, redirect_uri) == {"code": "c"}
 
 
 def test_the_secrets_of_a_request_are_its_own():

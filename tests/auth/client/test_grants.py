@@ -195,6 +195,23 @@ async def test_a_server_that_cannot_be_reached_for_a_while_is_asked_less_often()
     assert (answer.access_token, pauses) == ("t", [2, 2, 4, 8, 8])
 
 
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_a_server_that_has_trouble_for_a_while_is_asked_less_often(status):
+    """As one that cannot be reached: what a server in trouble says is not about this person."""
+    pauses, trouble = [], (status, {"error": "invalid_request"})
+    answer = await device(pauses, []).obtain(wanted(Wire(CODE, PENDING, trouble, PENDING, TOKEN)))
+    assert (answer.access_token, pauses) == ("t", [2, 2, 4, 4])
+
+
+async def test_a_server_that_takes_its_time_for_each_answer_is_not_asked_for_ever():
+    """The time of the answers counts as well as the pauses."""
+    wire, grant = Wire(CODE, PENDING), device([], [])
+    grant._clock = lambda: 25.0 * len(wire.sent)
+    with pytest.raises(Unauthorized, match="nobody completed it within 1800 s"):
+        await grant.obtain(wanted(wire))
+    assert len(wire.sent) <= 1 + 1800 / 25
+
+
 async def test_a_server_that_is_not_reached_again_is_the_reason():
     """Nobody can tell whether the person has signed in."""
     pauses = []

@@ -143,6 +143,18 @@ async def test_a_login_is_kept_when_its_issuer_has_trouble(status, error, tmp_pa
         assert await access.renew(before) is not None
 
 
+async def test_a_claim_from_before_the_clock_was_set_back_is_taken_over(tmp_path):
+    """It would else be waited for as long as the clock was ahead, since its process cannot be seen from here."""
+    async with protected() as resource:
+        access = await signed_in(resource, tmp_path / "logins")
+        before = await access.login()
+        claim = Claim(owner="elsewhere", until=time.time() + 24 * 3600)
+        await access.settings.store.change(lambda kept: kept.put(structs.replace(before, claim=claim)))
+        async with asyncio.timeout(10):
+            renewed = await access.renew(before)
+        assert renewed.access_token != before.access_token
+
+
 async def test_an_answer_that_comes_after_its_claim_was_taken_over_is_not_written(tmp_path, monkeypatch):
     """A process that was stopped for minutes must not put an old token in the place of a new one."""
     async with protected() as resource:

@@ -14,11 +14,12 @@ import hmac
 import re
 import secrets
 import sys
+import time
 import webbrowser
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Self
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from msgspec import Struct, field
 
@@ -27,7 +28,7 @@ from antiphon.auth.challenge import hash_of
 from antiphon.auth.client.discovery import OFFLINE
 from antiphon.auth.client.fetch import Unreachable
 from antiphon.auth.client.grants import Wanted
-from antiphon.auth.metadata import Answer, Refused, ServerMetadata, TokenAnswer
+from antiphon.auth.metadata import TROUBLE, Answer, Refused, ServerMetadata, TokenAnswer
 from antiphon.errors import ConfigError, Unauthorized
 from antiphon.machine.asyncio_tasks import wait_at_most
 
@@ -106,9 +107,13 @@ def authorization_address(
 
 def read_redirect(address: str, redirect_uri: str) -> dict[str, str]:
     """Parse the address of the redirect; raise ``Unauthorized`` if it is another one, or has a parameter twice."""
+    if len(address) > MAX_ADDRESS:
+        raise Unauthorized(f"signing in failed: the redirect has more than {MAX_ADDRESS} characters")
     try:
-        parts, own = urlsplit(address.strip()[:MAX_ADDRESS]), urlsplit(redirect_uri)
-        same = (parts.scheme, parts.netloc, parts.path) == (own.scheme, own.netloc, own.path)
+        # A terminal gives bytes that are no text as surrogates.
+        address.encode()
+        parts, own = urlsplit(address.strip()), urlsplit(redirect_uri)
+        same = _place_of(parts) == _place_of(own)
         pairs = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=64)
     except ValueError:
         raise Unauthorized("signing in failed: the redirect is no address") from None
@@ -117,6 +122,11 @@ def read_redirect(address: str, redirect_uri: str) -> dict[str, str]:
     if len({name for name, _ in pairs}) != len(pairs):
         raise Unauthorized("signing in failed: the redirect has a parameter twice")
     return dict(pairs)
+
+
+def _place_of(parts: SplitResult) -> tuple[str, str, str]:
+    """Return what says where a redirect leads: browsers write hosts in lower case, and a slash for an empty path."""
+    return parts.scheme, parts.netloc.lower(), parts.path or "/"
 
 
 def code_in(answer: Mapping[str, str], expected: Expected, server: ServerMetadata) -> str:
@@ -178,7 +188,7 @@ class Receiver:
 
     def __init__(self, redirect_uri: str) -> None:
         self.redirect_uri = redirect_uri
-        self._path = urlsplit(redirect_uri).path
+        self._path = urlsplit(redirect_uri).path or "/"
         self._answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._state: str | None = None
         self._server: asyncio.Server | None = None
@@ -246,14 +256,16 @@ class Receiver:
             parts = urlsplit(target)
             state = dict(parse_qsl(parts.query, max_num_fields=64)).get("state")
             if parts.path == self._path and state == self._state:
-                self._answer.set_result(f"{self.redirect_uri}?{parts.query}")
+                # The redirect URI may have a query of its own (RFC 6749, section 3.1.2): the browser brings it back.
+                self._answer.set_result(f"{self.redirect_uri.partition('?')[0]}?{parts.query}")
                 return _DONE
         return _NOT_THIS
 
 
 async def open_browser(address: str) -> None:
     """Open a page in the system's browser; without one, print the address on standard error."""
-    check_address(address, "the authorization_endpoint")
+    # The query may be longer than any address that a server names: it has all scopes.
+    check_address(address.partition("?")[0], "the authorization_endpoint")
     with contextlib.suppress(webbrowser.Error):
         if await asyncio.to_thread(webbrowser.open, address):
             return
@@ -296,6 +308,7 @@ class Device:
     def __init__(self, tell: Callable[[DevicePage], Awaitable[None]]) -> None:
         self._tell = tell
         self._sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self._clock: Callable[[], float] = time.monotonic
 
     async def obtain(self, wanted: Wanted) -> TokenAnswer:
         """See ``Grant.obtain``."""
@@ -312,8 +325,9 @@ class Device:
 
     async def _poll(self, wanted: Wanted, code: str, pause: float, lasts: float) -> TokenAnswer:
         form = {"grant_type": self.grant_type, "device_code": code, "resource": wanted.resource}
-        waited, failure = 0.0, None
-        while waited < lasts:
+        waited, failure, began = 0.0, None, self._clock()
+        # A server may take its time for each answer, too.
+        while max(waited, self._clock() - began) < lasts:
             await self._sleep(pause)
             waited += pause
             try:
@@ -325,6 +339,8 @@ class Device:
                 failure = None
                 if refused.error == "slow_down":
                     pause = min(pause + _PAUSE, MAX_PAUSE)
+                elif refused.status >= TROUBLE:
+                    pause, failure = min(pause * 2, MAX_PAUSE), refused
                 elif refused.error != "authorization_pending":
                     raise
         raise failure or Unauthorized(f"signing in failed: nobody completed it within {lasts:g} s")

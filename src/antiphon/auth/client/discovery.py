@@ -14,7 +14,7 @@ from msgspec import DecodeError, Struct, json
 from yarl import URL
 
 from antiphon.auth.boundary import check_address
-from antiphon.auth.client.fetch import Fetch, TooLarge
+from antiphon.auth.client.fetch import Fetch, TooLarge, Unavailable
 from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
 from antiphon.machine.web_requests import make_printable, origin_of, show_address
@@ -39,7 +39,7 @@ class _NoMetadata(Unauthorized):
     """An address has no metadata, or that of another server; the next address may have it."""
 
     is_meant = False
-    """Whether it has a description of a server that breaks its format, and not something else."""
+    """Whether it has a description of a server that breaks its format, or may have one later; not something else."""
 
 
 class FoundServer(Struct, frozen=True, kw_only=True):
@@ -69,7 +69,8 @@ def covers_server(resource: str, url: URL) -> bool:
     """Return whether a token for ``resource`` applies to a server: same origin, and the same path or one above it."""
     try:
         read = URL(resource, encoded=True)
-        same = origin_of(read) == origin_of(url)
+        # Parsed once more, so that an IPv6 address is written in one way.
+        same = origin_of(URL(resource)) == origin_of(url)
     except ValueError:
         return False
     if not same or read.query_string or read.fragment:
@@ -219,7 +220,6 @@ async def _discover_at_root(fetch: Fetch, url: URL, issuer: str | None) -> Found
         if metadata is not None:
             check_server(metadata, root, place)
             return FoundServer(server=metadata, resource=None)
-    check_address(root, "the server")
     return FoundServer(server=make_default_metadata(url), resource=None, is_described=False)
 
 
@@ -227,8 +227,10 @@ async def _read_metadata(fetch: Fetch, place: str, kind: type[D], what: str) -> 
     """Read the metadata at an address; ``None`` if nothing is there, ``_NoMetadata`` if something else is."""
     try:
         data = await fetch.document(check_address(place, what))
-    except TooLarge as error:
-        raise _NoMetadata(str(error)) from None
+    except (TooLarge, Unavailable) as error:
+        found = _NoMetadata(error.message)
+        found.is_meant = isinstance(error, Unavailable)
+        raise found from None
     if data is None:
         return None
     try:

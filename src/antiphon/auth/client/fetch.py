@@ -30,6 +30,8 @@ PATIENCE = 30.0
 
 _MAX_REDIRECTS = 3
 _MAX_HEADERS = 64
+_LATER = (429, 502, 503, 504)
+"""Statuses that say nothing about a document. 500 is not among them: servers answer with it at unknown paths, too."""
 
 
 class Unreachable(Unauthorized):
@@ -38,6 +40,10 @@ class Unreachable(Unauthorized):
 
 class TooLarge(Unauthorized):
     """A response is larger than any that a sign-in needs."""
+
+
+class Unavailable(Unauthorized):
+    """A server cannot say now whether it has a document."""
 
 
 @dataclass(eq=False, repr=False)
@@ -51,12 +57,17 @@ class Fetch:
     _named: frozenset[str]
 
     async def document(self, url: URL) -> bytes | None:
-        """Fetch a public document; ``None`` if there is none. Raises ``TooLarge`` or ``Unreachable``."""
+        """Fetch a public document; ``None`` if there is none.
+
+        Raises ``TooLarge``, ``Unreachable``, or ``Unavailable`` for a status that says to try again later.
+        """
         target: URL | None = url
         for _ in range(_MAX_REDIRECTS):
             answer = await self.request("GET", target, {"Accept": "application/json"})
             if answer.status == 200:
                 return answer.body
+            if answer.status in _LATER:
+                raise Unavailable(f"signing in failed: {show_address(target)} answered with status {answer.status}")
             target = _find_redirect(target, answer) if answer.status in (301, 302, 303, 307, 308) else None
             if target is None:
                 return None

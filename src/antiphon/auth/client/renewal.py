@@ -27,7 +27,7 @@ from antiphon.auth.client.fetch import PATIENCE as REQUEST_PATIENCE
 from antiphon.auth.client.fetch import Fetch
 from antiphon.auth.client.store import Claim, Document, Login, LoginStore
 from antiphon.auth.client.token_endpoint import TokenEndpoint
-from antiphon.auth.metadata import Refused
+from antiphon.auth.metadata import TROUBLE, Refused
 from antiphon.errors import Unauthorized
 from antiphon.machine.running_processes import find_start, identify_place, is_running
 
@@ -73,7 +73,9 @@ def _look_up_standing(kept: Document, login: Login) -> tuple[Literal["free", "wa
         return "done", current
     if current.refresh_token is None:
         return "done", None
-    if current.claim is not None and not claim_is_void(current.claim, time.time()):
+    now = time.time()
+    # A claim that ends later than any can is from before the clock was set back.
+    if current.claim is not None and current.claim.until <= now + 2 * CLAIM and not claim_is_void(current.claim, now):
         return "wait", current
     return "free", current
 
@@ -98,8 +100,7 @@ async def _send_renewal(store: LoginStore, fetch: Fetch, login: Login, owner: st
         answer = await endpoint.request(form)
     except Unauthorized as error:
         code = error.error if isinstance(error, Refused) else ""
-        # 429 and 5xx are about the server, whatever their bodies say.
-        is_over = isinstance(error, Refused) and error.status < 429 and code not in _PASSING
+        is_over = isinstance(error, Refused) and error.status < TROUBLE and code not in _PASSING
         left = None if is_over else structs.replace(login, claim=None)
         await store.change(lambda kept: _write_renewed(kept, left, login, owner))
         if code in _CLIENT_UNKNOWN:
