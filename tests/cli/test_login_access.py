@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from msgspec import structs
 
 from antiphon import Client
 from antiphon.auth.client.renewal import claim_of
 from antiphon.auth.client.store import Document, Login
+from antiphon.auth.metadata import ClientIdentity
 from antiphon.cli.login_access import auth_of_client, describe_validity, open_logins, settings_of
 from antiphon.client.connection.targets import Address
 from antiphon.errors import Unauthorized
@@ -87,7 +89,8 @@ async def test_logout_has_the_tokens_revoked_where_they_were_obtained(cli: Cli, 
         authority.changes["revocation_endpoint"] = f"{authority.url}/revoke"
         await run(cli, "login", resource.url)
         tokens = {*authority.tokens, *authority.refresh}
-        authority.answers["/revoke"] = lambda what, request: web.Response()
+        # RFC 7009 has 200; other frameworks answer a POST without content otherwise.
+        authority.answers["/revoke"] = lambda what, request: web.Response(status=204)
         assert "were revoked" in (await run(cli, "logout", resource.url)).out
         assert {what["token"] for what in authority.seen("/revoke")} == tokens
 
@@ -126,6 +129,18 @@ async def test_a_server_that_wants_no_login_is_said_to_want_none(cli: Cli, home)
         done = await run(cli, "login", resource.url)
         assert "without a login" in done.out
         assert home == []
+
+
+async def test_a_server_that_wants_no_login_any_more_leaves_the_login_there_was(cli: Cli, home):
+    """Nobody has signed in, and the command does not say so."""
+    async with protected() as resource:
+        await run(cli, "login", resource.url)
+        before = (await open_logins().read()).logins
+        resource._refusal = lambda *_: None
+        done = await run(cli, "login", resource.url)
+        assert "without a login" in done.out
+        assert "Signed in" not in done.out
+        assert (await open_logins().read()).logins == before
 
 
 async def test_doctor_says_what_a_server_wants(cli: Cli, home):
@@ -275,6 +290,31 @@ def test_a_login_is_used_as_it_was_obtained(label, kept):
     settings = settings_of(login(label=label), open_logins(), None)
     assert (settings.client_id, settings.client_metadata_url) == kept
     assert settings.label == label
+
+
+def test_the_id_of_a_registered_client_may_be_an_address():
+    """Many authorization servers take addresses, with and without a path, as the IDs of clients."""
+    for client_id in ("https://app.example", "https://app.example/me"):
+        kept = login(label=client_id, identity=ClientIdentity(client_id=client_id))
+        settings = settings_of(kept, open_logins(), None)
+        assert (settings.client_id, settings.client_metadata_url) == (client_id, None)
+
+
+async def test_a_command_that_signs_in_notes_whether_an_issuer_was_named(cli: Cli, home):
+    """Only what the user named may be in the local network."""
+    async with protected() as resource:
+        for words, is_set in (((), False), (("--issuer", resource.authority.url), True)):
+            assert (await run(cli, "login", resource.url, *words)).code == 0
+            assert [kept.is_issuer_set for kept in (await open_logins().read()).logins] == [is_set]
+
+
+@pytest.mark.parametrize("label", ["registered", "https://a.example/me", "mine"])
+def test_an_issuer_that_the_user_named_stays_named(label):
+    """So that it may be in the local network when its tokens are renewed, too."""
+    kept = login(label=label, identity=ClientIdentity(client_id="mine"))
+    assert settings_of(kept, open_logins(), None).issuer is None
+    kept = structs.replace(kept, is_issuer_set=True)
+    assert settings_of(kept, open_logins(), None).issuer == kept.metadata.issuer
 
 
 def test_how_long_a_login_lasts_is_said_in_words():

@@ -55,14 +55,18 @@ async def find_login(store: LoginStore, server: str) -> Login | None:
 
 def settings_of(login: Login | None, store: LoginStore, page: OpenPage | None) -> OAuth:
     """Return the settings with which a login was obtained."""
-    if login is None or login.label == "registered":
+    if login is None:
         return OAuth(store=store, open_page=page)
-    if login.label.startswith("https://"):
-        return OAuth(client_metadata_url=login.label, store=store, open_page=page)
-    secret = login.identity.secret
+    issuer = login.metadata.issuer if login.is_issuer_set else None
+    if login.label == "registered":
+        return OAuth(issuer=issuer, store=store, open_page=page)
+    identity = login.identity
+    # The ID of a client that was registered beforehand may be an address, too; only it has no method of its own.
+    if login.label.startswith("https://") and (identity.client_id, identity.method) != (login.label, None):
+        return OAuth(client_metadata_url=login.label, issuer=issuer, store=store, open_page=page)
     # The secret stays with the issuer that it was given to.
-    issuer = login.metadata.issuer if secret is not None else None
-    return OAuth(client_id=login.label, client_secret=secret, issuer=issuer, store=store, open_page=page)
+    issuer = login.metadata.issuer if identity.secret is not None else issuer
+    return OAuth(client_id=login.label, client_secret=identity.secret, issuer=issuer, store=store, open_page=page)
 
 
 async def auth_for(address: Address, headers: Mapping[str, str] | None) -> OAuth | None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from antiphon import Client
 from antiphon.auth.client.access import SignedIn, access_to
+from antiphon.auth.client.authorization_code import Device
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.sign_in import find_preregistered_client
 from antiphon.auth.client.store import MemoryLogins
@@ -223,3 +225,52 @@ async def test_signing_in_on_this_machine_needs_no_proxy_of_the_environment(monk
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
     async with protected() as resource, Client(resource.url, auth=OAuth(open_page=Person())) as client:
         assert (await client.call_tool("echo", {})).text == "done"
+
+
+@pytest.mark.parametrize("first", ["browser", "device"])
+async def test_a_client_that_was_registered_for_another_grant_is_registered_anew(first):
+    """A client without a redirect URI cannot be redirected, and one for browsers gets no code for a device."""
+
+    async def tell(_page):
+        """Say nothing: the person knows."""
+
+    store = MemoryLogins()
+    ways = {"browser": OAuth(open_page=Person(), store=store), "device": OAuth(grant=Device(tell), store=store)}
+    async with protected() as resource:
+        authority = resource.authority
+        authority.changes["device_authorization_endpoint"] = f"{authority.url}/device"
+        code = {"device_code": "d", "user_code": "u", "verification_uri": authority.url, "interval": 1}
+        authority.answers["/device"] = lambda what, request: web.json_response(code)
+        for way in (first, "device" if first == "browser" else "browser"):
+            access = SignedIn(ways[way], URL(resource.url), ssl=True, proxy=None)
+            login = await access.sign_in(None, None)
+            assert ("redirect_uris" in authority.clients[login.identity.client_id]) == (way == "browser")
+            await store.change(lambda kept: kept.logins.clear())
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+async def test_a_server_that_cannot_describe_itself_now_is_not_taken_for_an_old_one(status):
+    """Nothing is registered at the default endpoints of 2025-03-26, and the login that there was is kept."""
+    async with protected() as resource:
+        asked = []
+
+        async def handle(request):
+            asked.append(request.path)
+            described = request.path.startswith("/.well-known")
+            return web.Response(status=status) if described else await resource.handle(request)
+
+        async with listening(handle) as origin:
+            resource.url = f"{origin}/mcp"
+            with pytest.raises(Unauthorized, match=f"status {status}"):
+                async with Client(resource.url, auth=OAuth(open_page=Person())) as client:
+                    await client.call_tool("echo", {})
+        assert "/register" not in asked
+
+
+async def test_a_resource_that_wants_many_scopes_is_signed_in_to():
+    """The address of the page has them all, and may be longer than any that a server names."""
+    scopes = [f"https://scopes.example/auth/a-thing.number-{n}" for n in range(100)]
+    async with protected() as resource:
+        resource.changes["scopes_supported"] = scopes
+        async with Client(resource.url, auth=OAuth(open_page=Person())) as client:
+            assert (await client.call_tool("echo", {})).text == "done"

@@ -80,6 +80,7 @@ async def sign_in(
         scopes=scopes,
         asked=scopes,
         key=None if key is None else key.export_key(),
+        is_issuer_set=settings.issuer is not None,
     ).with_token(answer)
     await settings.store.change(lambda kept: kept.put(login))
     return login
@@ -114,7 +115,9 @@ async def _prepare_grant(
         identity = ClientIdentity(client_id=settings.client_metadata_url or "", method="none")
     else:
         kept = (await settings.store.read()).registration(found.server.issuer, time.time())
-        identity = None if kept is None else kept.identity
+        # A client is registered either for a browser, which is redirected, or for grants that do without.
+        fits = kept is not None and (kept.identity.redirect_uri is None) == (settings.grant is not None)
+        identity = kept.identity if kept is not None and fits else None
     receiver, redirect_uri, is_same = await _open_receiver(settings, identity)
     try:
         if identity is None or not is_same:
@@ -157,7 +160,6 @@ def _make_browser_grant(settings: OAuth, entered: _Entered, found: FoundServer) 
     show_page = settings.open_page or open_browser
 
     async def show_sign_in(address: str) -> str:
-        check_address(address, "the authorization_endpoint")
         if entered.receiver is not None:
             # Before the page is opened: a person who is signed in already is redirected at once.
             entered.receiver.expect(parse_qs(urlsplit(address).query)["state"][-1])

@@ -54,6 +54,8 @@ class Login(Struct, frozen=True, kw_only=True):
     key: dict[str, Any] | None = None
     """The private key that the token is bound to (JWK)."""
     claim: Claim | None = None
+    is_issuer_set: bool = False
+    """Whether the user named the authorization server, so that it may be in the local network."""
     obtained_at: float = 0.0
 
     def with_token(self, answer: TokenAnswer) -> Login:

@@ -174,14 +174,15 @@ async def revoke_login(login: Login) -> bool:
     address = login.metadata.revocation_endpoint
     if not address:
         return False
-    async with open_fetch(URL(login.server)) as fetch:
+    named = frozenset({URL(login.metadata.issuer).host or ""} if login.is_issuer_set else ())
+    async with open_fetch(URL(login.server), named=named) as fetch:
         endpoint = TokenEndpoint(fetch, login.metadata, login.identity)
         # Revoking the refresh token revokes the access token as well if the server supports that.
         tokens = [(login.refresh_token, "refresh_token"), (login.access_token, "access_token")]
         for token, kind in tokens:
             if token is not None:
                 answer = await endpoint.post(address, {"token": token, "token_type_hint": kind})
-                refused = None if answer.status == 200 else refusal_of(answer, login.metadata.issuer)
+                refused = None if answer.status // 100 == 2 else refusal_of(answer, login.metadata.issuer)
                 # RFC 7009, section 2.2.1: a self-contained access token cannot be revoked; it expires soon.
                 if refused is not None and refused.error != "unsupported_token_type":
                     raise refused

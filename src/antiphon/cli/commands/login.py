@@ -15,7 +15,7 @@ from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Document, Login
 from antiphon.auth.client.token_endpoint import revoke_login
 from antiphon.cli.config_files import address_of, resolve_target
-from antiphon.cli.login_access import choose_page, describe_validity, find_login, open_logins, server_of
+from antiphon.cli.login_access import choose_page, describe_validity, open_logins, server_of
 from antiphon.cli.options import Config, For, Json, TargetText
 from antiphon.cli.output.formats import Failed, prefix_errors, print_list, print_text
 from antiphon.client.client import Client
@@ -90,9 +90,9 @@ async def _sign_in(address: Address, settings: OAuth) -> None:
                     # rest.
                     await client.list_tools()
     finally:
-        if before is not None and (await store.read()).find(server, label) is None:
+        login = (await store.read()).find(server, label)
+        if login is None and before is not None:
             await store.change(lambda kept: kept.put(before))
-    login = await find_login(store, server)
     if login is None:
         print_text(f"{server} lets you in without a login")
         return
