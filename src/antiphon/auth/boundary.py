@@ -12,6 +12,7 @@ import re
 import socket
 import ssl as tls
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import ClientResponse, TCPConnector
@@ -33,6 +34,7 @@ class NotPublic(OSError):
         super().__init__("it is of this machine or the local network")
 
 
+@dataclass(frozen=True)
 class Boundary:
     """The addresses that requests for one server may reach.
 
@@ -40,16 +42,15 @@ class Boundary:
     be public, because the server is.
     """
 
-    def __init__(self, host: str, addresses: Collection[str], *, is_public: bool) -> None:
-        self.is_public = is_public
-        self._host = host
-        self._addresses = addresses
+    host: str
+    addresses: Collection[str]
+    is_public: bool
 
     def connector(self, *, ssl: tls.SSLContext | bool = True) -> TCPConnector:
         """Make a connector that stays within the boundary; not for connections to a proxy."""
         if self.is_public:
             return TCPConnector(ssl=ssl, socket_factory=_open_public)
-        return TCPConnector(ssl=ssl, resolver=_Pinned(self._host, self._addresses))
+        return TCPConnector(ssl=ssl, resolver=_Pinned(self.host, self.addresses))
 
     def check_name(self, host: str) -> None:
         """Check the host of a request that a proxy carries out, by its name alone; raise ``NotPublic``."""

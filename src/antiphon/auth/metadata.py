@@ -20,6 +20,9 @@ from antiphon.errors import RemoteProtocolError, Unauthorized
 Text = Annotated[str, Meta(max_length=4096)]
 Names = Annotated[list[Annotated[str, Meta(max_length=512)]], Meta(max_length=1024)]
 
+PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
+"""Where the metadata of a protected resource is, followed by the resource's own path (RFC 9728, section 3)."""
+
 
 class ResourceMetadata(Struct, frozen=True, kw_only=True):
     """Metadata of a protected resource (RFC 9728, section 2)."""

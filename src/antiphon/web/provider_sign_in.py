@@ -113,14 +113,8 @@ class ProviderSignIn:
             self._used[cookie] = None
             while len(self._used) > _MAX_USED:
                 del self._used[next(iter(self._used))]
-            form = {
-                "grant_type": "authorization_code",
-                "code": code,
-                "redirect_uri": self._redirect_uri,
-                "code_verifier": expected.verifier,
-            }
             async with self._open_fetch() as fetch:
-                answer = await TokenEndpoint(fetch, server, self._identity).request(form)
+                answer = await TokenEndpoint(fetch, server, self._identity).request(expected.form_for(code))
             token = answer.raw.get("id_token")
             if not isinstance(token, str):
                 raise Unauthorized(f"signing in failed: {self._settings.issuer} sent no ID token")

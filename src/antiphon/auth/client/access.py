@@ -21,7 +21,7 @@ from yarl import URL
 
 from antiphon.auth.challenge import Challenge, ProofKey, oauth_challenge, read_challenges
 from antiphon.auth.client.authorization_code import MAX_WAIT
-from antiphon.auth.client.discovery import discover_server, format_scopes, join_scopes
+from antiphon.auth.client.discovery import FoundServer, discover_server, format_scopes, join_scopes
 from antiphon.auth.client.fetch import Fetch, open_fetch
 from antiphon.auth.client.oauth import Auth, OAuth
 from antiphon.auth.client.renewal import CLAIM, renew_login, sign_in_once
@@ -154,11 +154,9 @@ class SignedIn:
 
     async def renew(self, login: Login) -> Login | None:
         """Refresh a login; concurrent callers share one refresh."""
-
-        async def renew(fetch: Fetch) -> Login | None:
-            return await renew_login(self.settings.store, fetch, login, self.owner)
-
-        return await self._share_work(renew, ("renew", login.access_token))
+        return await self._share_work(
+            lambda fetch: renew_login(self.settings.store, fetch, login, self.owner), ("renew", login.access_token)
+        )
 
     async def sign_in(self, challenge: Challenge | None, before: Login | None) -> Login:
         """Sign in; concurrent callers share one sign-in, and so do processes where a person is asked."""
@@ -181,11 +179,10 @@ class SignedIn:
         return login
 
     async def _obtain_login(self, fetch: Fetch, challenge: Challenge | None, before: Login | None) -> Login:
-        hint = challenge.resource_metadata if challenge is not None else None
         # Another process may have widened the login while this one waited for it.
         before = await self.login() or before
         used = before.metadata.issuer if before is not None else None
-        found = await discover_server(fetch, self.server, hint, issuer=self.settings.issuer, used=used)
+        found = await self._discover(fetch, challenge, used)
         return await sign_in(self.settings, fetch, self.server, found, challenge, before)
 
     def _serves(self, login: Login, challenge: Challenge | None, before: Login | None) -> bool:
@@ -196,10 +193,12 @@ class SignedIn:
 
     async def find_issuer(self, used: str, challenge: Challenge | None) -> ServerMetadata:
         """Return the issuer whose tokens the server accepts, as it describes itself now: ``used`` if it may be."""
-        hint = challenge.resource_metadata if challenge is not None else None
         async with self._fetching() as fetch:
-            found = await discover_server(fetch, self.server, hint, issuer=self.settings.issuer, used=used)
-        return found.server
+            return (await self._discover(fetch, challenge, used)).server
+
+    async def _discover(self, fetch: Fetch, challenge: Challenge | None, used: str | None) -> FoundServer:
+        hint = challenge.resource_metadata if challenge is not None else None
+        return await discover_server(fetch, self.server, hint, issuer=self.settings.issuer, used=used)
 
     def key_of(self, login: Login) -> ProofKey | None:
         """Return the key that a login's token is bound to."""

@@ -66,6 +66,11 @@ class Expected(Struct, frozen=True, kw_only=True):
         """The S256 challenge of the verifier (RFC 7636, section 4.2)."""
         return hash_of(self.verifier)
 
+    def form_for(self, code: str) -> dict[str, str]:
+        """Return the request for a token in exchange for a code (RFC 6749, section 4.1.3; RFC 7636, section 4.5)."""
+        form = {"grant_type": AuthorizationCode.grant_type, "code": code, "redirect_uri": self.redirect_uri}
+        return {**form, "code_verifier": self.verifier}
+
     def __repr__(self) -> str:
         return f"Expected({self.issuer})"
 
@@ -172,15 +177,7 @@ class AuthorizationCode(Struct, eq=False):
         except TimeoutError:
             raise Unauthorized(f"signing in failed: nobody completed it within {self._timeout:g} s") from None
         code = code_in(read_redirect(ended, self._redirect_uri), expected, server)
-        return await wanted.endpoint.request(
-            {
-                "grant_type": self.grant_type,
-                "code": code,
-                "redirect_uri": self._redirect_uri,
-                "code_verifier": expected.verifier,
-                "resource": wanted.resource,
-            }
-        )
+        return await wanted.endpoint.request({**expected.form_for(code), "resource": wanted.resource})
 
 
 class Receiver:

@@ -15,13 +15,12 @@ from yarl import URL
 
 from antiphon.auth.boundary import check_address
 from antiphon.auth.client.fetch import Fetch, TooLarge, Unavailable
-from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
+from antiphon.auth.metadata import PROTECTED_RESOURCE, ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
 from antiphon.machine.web_requests import make_printable, origin_of, show_address
 
 D = TypeVar("D", ResourceMetadata, ServerMetadata)
 
-_RESOURCE = "/.well-known/oauth-protected-resource"
 _ENDPOINTS = tuple(name for name in ServerMetadata.__struct_fields__ if name.endswith("_endpoint"))
 
 OFFLINE = "offline_access"
@@ -61,7 +60,7 @@ def resource_places(url: URL, hint: str | None) -> list[str]:
     root = str(url.origin())
     path = url.raw_path.rstrip("/")
     places = [hint] if hint is not None else []
-    places += [f"{root}{_RESOURCE}{path}", f"{root}{_RESOURCE}"]
+    places += [f"{root}{PROTECTED_RESOURCE}{path}", f"{root}{PROTECTED_RESOURCE}"]
     return list(dict.fromkeys(places))
 
 

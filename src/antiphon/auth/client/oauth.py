@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 from antiphon.auth.client.grants import Grant
 from antiphon.auth.client.store import LoginStore, MemoryLogins
@@ -19,6 +20,7 @@ PATIENCE = 300.0
 _NAME = "Antiphon"
 
 
+@dataclass(eq=False, kw_only=True, repr=False)
 class OAuth:
     """Sign in at the authorization server that an MCP server names: ``Client(url, auth=OAuth())``.
 
@@ -53,52 +55,36 @@ class OAuth:
         ConfigError: two of the arguments exclude each other, or one needs another.
     """
 
-    def __init__(
-        self,
-        *,
-        client_id: str | None = None,
-        client_secret: str | None = None,
-        private_key: str | None = None,
-        algorithm: str = "ES256",
-        client_metadata_url: str | None = None,
-        issuer: str | None = None,
-        scopes: Sequence[str] | None = None,
-        names_resource: bool = True,
-        pkce_announced: bool = True,
-        grant: Grant | None = None,
-        dpop: bool | None = None,
-        redirect_uri: str | None = None,
-        open_page: OpenPage | None = None,
-        store: LoginStore | None = None,
-        client_name: str = _NAME,
-        timeout: float = PATIENCE,
-    ) -> None:
-        if client_id is None and (client_secret is not None or private_key is not None):
+    client_id: str | None = None
+    client_secret: str | None = None
+    private_key: str | None = None
+    algorithm: str = "ES256"
+    client_metadata_url: str | None = None
+    issuer: str | None = None
+    scopes: Sequence[str] | None = None
+    names_resource: bool = True
+    pkce_announced: bool = True
+    grant: Grant | None = None
+    dpop: bool | None = None
+    redirect_uri: str | None = None
+    open_page: OpenPage | None = None
+    store: LoginStore = field(default_factory=MemoryLogins)
+    client_name: str = _NAME
+    timeout: float = PATIENCE
+    unattended: str | None = field(default=None, init=False)
+    """Set by a program that runs where nobody can sign in: the reason, and what to do, for its error message."""
+
+    def __post_init__(self) -> None:
+        if self.client_id is None and (self.client_secret is not None or self.private_key is not None):
             raise ConfigError("OAuth: a client_secret or a private_key belongs to a client: give its client_id")
-        if isinstance(scopes, str):
+        if isinstance(self.scopes, str):
             raise ConfigError("OAuth: scopes is a list of scopes, not one text")
-        if client_metadata_url is not None and not re.fullmatch(r"https://[^/#@]+/[^#]+", client_metadata_url):
+        url = self.client_metadata_url
+        if url is not None and not re.fullmatch(r"https://[^/#@]+/[^#]+", url):
             raise ConfigError("OAuth: client_metadata_url has to be an https address with a path")
-        if not pkce_announced and issuer is None:
+        if not self.pkce_announced and self.issuer is None:
             raise ConfigError("OAuth: pkce_announced=False is about one authorization server: give its issuer")
-        self.client_id = client_id
-        self.client_secret = client_secret
-        self.private_key = private_key
-        self.algorithm = algorithm
-        self.client_metadata_url = client_metadata_url
-        self.issuer = issuer
-        self.scopes = None if scopes is None else tuple(scopes)
-        self.names_resource = names_resource
-        self.pkce_announced = pkce_announced
-        self.grant = grant
-        self.dpop = dpop
-        self.redirect_uri = redirect_uri
-        self.open_page = open_page
-        self.store: LoginStore = MemoryLogins() if store is None else store
-        self.client_name = client_name
-        self.timeout = timeout
-        self.unattended: str | None = None
-        """Set by a program that runs where nobody can sign in: the reason, and what to do, for its error message."""
+        self.scopes = None if self.scopes is None else tuple(self.scopes)
 
     def __repr__(self) -> str:
         return f"OAuth({self.label})"

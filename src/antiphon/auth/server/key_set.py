@@ -59,18 +59,15 @@ _FAMILIES: Mapping[tuple[str, str | None], tuple[str, ...]] = {
 Fetch = Callable[[str], Awaitable[bytes]]
 
 
-class PublicKey:
+class PublicKey(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One public key, and the algorithms it is used for."""
 
-    __slots__ = ("algorithms", "id", "key", "words")
-
-    def __init__(self, words: Mapping[str, Any], key: Any, algorithms: tuple[str, ...]) -> None:
-        self.words = words
-        """The JWK as the issuer published it."""
-        self.key = key
-        """The key as joserfc's object."""
-        self.algorithms = algorithms
-        self.id: object = words.get("kid")
+    id: object
+    words: Mapping[str, Any]
+    """The JWK as the issuer published it."""
+    key: Any
+    """The key as joserfc's object."""
+    algorithms: tuple[str, ...]
 
     @classmethod
     def read(cls, words: Mapping[str, Any]) -> PublicKey | None:
@@ -93,7 +90,7 @@ class PublicKey:
             key = import_key({name: words[name] for name in ("kty", "crv", "x", "y", "n", "e") if name in words})
         except (JoseError, ValueError, TypeError, KeyError):
             return None
-        return cls(words, key, family) if family else None
+        return cls(id=words.get("kid"), words=words, key=key, algorithms=family) if family else None
 
 
 class KeySet:

@@ -19,8 +19,8 @@ from urllib.parse import SplitResult
 from weakref import WeakKeyDictionary
 
 import msgspec
-from msgspec import Struct
 
+from antiphon.auth.metadata import PROTECTED_RESOURCE, ResourceMetadata
 from antiphon.auth.server.access_token import Invalid
 from antiphon.auth.server.issuer import Issuer, IssuerUnavailable, check_address, issuers_of
 from antiphon.auth.server.proofs import DPoP, NonceWanted, Proofs, TooMany
@@ -36,9 +36,6 @@ _UNAUTHORIZED = HttpRefusal(401, InvalidRequest("Unauthorized"))
 _UNAVAILABLE = Denied(
     HttpRefusal(503, InvalidRequest("Tokens cannot be checked now")), ((b"retry-after", b"5"), (NOT_ACCEPTED, b"1"))
 )
-
-
-_WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 class _Checks(NamedTuple):
@@ -117,11 +114,11 @@ class ResourceServer:
             Proofs(dpop),
         )
         self._document = msgspec.json.encode(
-            MetadataDocument(
+            _MetadataDocument(
                 resource=self.url,
                 authorization_servers=[issuer.url for issuer in taken],
                 bearer_methods_supported=["header"],
-                scopes_supported=_check_scopes("scopes_supported", scopes_supported or scopes) or None,
+                scopes_supported=list(_check_scopes("scopes_supported", scopes_supported or scopes)) or None,
                 resource_name=name,
                 resource_documentation=documentation,
                 dpop_signing_alg_values_supported=list(dpop.algorithms),
@@ -151,7 +148,7 @@ class Entrance:
         self._verifier, self._proofs = _CHECKS[auth]
         self._scopes = auth.scopes
         self._warned: float | None = None
-        self._wants_token = Denied(_UNAUTHORIZED, self._challenges())
+        self._wants_token = Denied(_UNAUTHORIZED, (self._header(),))
 
     def documents(self) -> Mapping[str, bytes]:
         """Return the documents that need no token, by path."""
@@ -160,7 +157,7 @@ class Entrance:
     def challenge(self, scopes: Collection[str]) -> tuple[HeaderPair, ...]:
         """Build the challenge for a token without these scopes; it names all that are required."""
         required = list_scopes({*scopes, *self._scopes})
-        return self._challenges(required, error="insufficient_scope", error_description="The token lacks a scope")
+        return (self._header(None, required, error="insufficient_scope", error_description="The token lacks a scope"),)
 
     def known(self, method: str, path: str, headers: Headers) -> Caller | None:
         """Return the caller if the token is in the cache and needs no proof, otherwise ``None``."""
@@ -217,9 +214,8 @@ class Entrance:
             return _UNAVAILABLE
         log.info("a request was refused: %s", error)
         if verified is None:
-            return Denied(
-                _UNAUTHORIZED, self._challenges(error="invalid_token", error_description=_describe_refusal(str(error)))
-            )
+            told = self._header(error="invalid_token", error_description=_describe_refusal(str(error)))
+            return Denied(_UNAUTHORIZED, (told,))
         return self._dpop_refused("invalid_dpop_proof" if verified.thumbprint else "invalid_token", str(error))
 
     def _warn(self, error: Exception) -> None:
@@ -234,11 +230,9 @@ class Entrance:
         header = self._header("DPoP", None, error=error, error_description=_describe_refusal(why))
         return Denied(_UNAUTHORIZED, (header, *(((b"dpop-nonce", nonce.encode()),) if nonce is not None else ())))
 
-    def _challenges(self, scopes: str | None = None, **parameters: str) -> tuple[HeaderPair, ...]:
-        """Build the challenges of a response: schemes, scopes and the location of the metadata."""
-        return (self._header("DPoP" if self._proofs.options.required else "Bearer", scopes, **parameters),)
-
-    def _header(self, scheme: str, scopes: str | None, **parameters: str) -> HeaderPair:
+    def _header(self, scheme: str | None = None, scopes: str | None = None, **parameters: str) -> HeaderPair:
+        """Build a challenge: its scheme (by default the one that is required), scopes and where the metadata is."""
+        scheme = scheme or ("DPoP" if self._proofs.options.required else "Bearer")
         given: dict[str, str | None] = {
             "resource_metadata": self._place.metadata_url,
             "scope": list_scopes(self._scopes) if scopes is None else scopes,
@@ -281,17 +275,13 @@ def _check_scopes(name: str, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
 
 
-class MetadataDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Protected resource metadata (RFC 9728, section 2)."""
+class _MetadataDocument(ResourceMetadata, frozen=True, kw_only=True, omit_defaults=True):
+    """What only a server says of itself; clients do not read it."""
 
-    resource: str
-    authorization_servers: Sequence[str]
-    bearer_methods_supported: Sequence[str] | None = None
-    scopes_supported: Sequence[str] | None = None
+    bearer_methods_supported: Sequence[str]
     resource_name: str | None = None
     resource_documentation: str | None = None
-    dpop_signing_alg_values_supported: Sequence[str] | None = None
-    dpop_bound_access_tokens_required: bool = False
+    dpop_signing_alg_values_supported: Sequence[str]
 
 
 class EndpointPlace:
@@ -311,11 +301,13 @@ class EndpointPlace:
         # Below the mount it always reaches this process; at the root of the host only if nothing else is
         # mounted there.
         self.metadata_url = metadata_url or (
-            f"{self._origin}{self._prefix}{_WELL_KNOWN}{self._path}"
+            f"{self._origin}{self._prefix}{PROTECTED_RESOURCE}{self._path}"
             if self._prefix
-            else f"{self._origin}{_WELL_KNOWN}{outer}"
+            else f"{self._origin}{PROTECTED_RESOURCE}{outer}"
         )
-        self.paths = frozenset({_WELL_KNOWN, f"{_WELL_KNOWN}{self._path}", f"{_WELL_KNOWN}{outer}"})
+        self.paths = frozenset(
+            {PROTECTED_RESOURCE, f"{PROTECTED_RESOURCE}{self._path}", f"{PROTECTED_RESOURCE}{outer}"}
+        )
         """Request paths that return the document: "at the path of the server's MCP endpoint" or "at the root"
         (2026-07-28 basic/authorization/authorization-server-discovery)."""
 
