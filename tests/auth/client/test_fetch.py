@@ -95,7 +95,7 @@ async def test_a_document_that_leads_to_another_origin_is_none(target):
 
 
 async def test_a_document_that_redirects_for_ever_is_none():
-    """Three times, and that is all."""
+    """Two redirects are followed, and that is all."""
 
     async def handle(request):
         return web.Response(status=302, headers={"Location": "/a?again"})

@@ -28,7 +28,7 @@ MAX_BODY = 256 * 1024
 PATIENCE = 30.0
 """Seconds for one request, including the response."""
 
-_MAX_REDIRECTS = 3
+_MAX_REDIRECTS = 2
 _MAX_HEADERS = 64
 _LATER = (429, 502, 503, 504)
 """Statuses that say nothing about a document. 500 is not among them: servers answer with it at unknown paths, too."""
@@ -62,7 +62,7 @@ class Fetch:
         Raises ``TooLarge``, ``Unreachable``, or ``Unavailable`` for a status that says to try again later.
         """
         target: URL | None = url
-        for _ in range(_MAX_REDIRECTS):
+        for _ in range(_MAX_REDIRECTS + 1):
             answer = await self.request("GET", target, {"Accept": "application/json"})
             if answer.status == 200:
                 return answer.body

@@ -29,11 +29,12 @@ def check_address(url: str, what: str) -> SplitResult:
     """Parse an address that tokens or keys depend on; raise ``ConfigError`` unless it is https, or of this machine."""
     try:
         read = urlsplit(url)
-        host, _ = read.hostname, read.port
+        # urlsplit drops line ends, such as that of a file which an address was read from.
+        host, _ = (read.hostname if url.isprintable() and " " not in url else None), read.port
     except ValueError:
         raise ConfigError(f"{what}: {url!r} is no address") from None
     is_usable = read.scheme == "https" or (read.scheme == "http" and host is not None and is_loopback(host))
-    if is_usable and host and not read.username:
+    if is_usable and host and "@" not in read.netloc:
         return read
     # 2026-07-28 basic/authorization: "All authorization server endpoints MUST be served over HTTPS."
     raise ConfigError(f"{what}: {url!r} must be an https address; http only on this machine")

@@ -166,5 +166,5 @@ async def _forget_login(server: str, principal: str | None) -> None:
             if not await revoke_login(login):
                 told = f"{login.metadata.issuer} revokes no tokens: they end by themselves"
         except Unauthorized as error:
-            told = f"its tokens could not be revoked ({error.message})"
+            told = f"its tokens could not be revoked ({error.message.removeprefix('signing in failed: ')})"
         print_text(f"Logged out of {server}; {told}")
