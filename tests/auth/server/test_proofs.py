@@ -145,6 +145,7 @@ async def test_two_proofs_are_none():
     [
         AUDIENCE + "?a=b",
         AUDIENCE + "#x",
+        AUDIENCE + "/",
         "https://MCP.example.com/mcp",
         "HTTPS://mcp.example.com:443/mcp",
         "wss://mcp.example.com/mcp",

@@ -216,11 +216,13 @@ class Proofs:
 def _parse_target(url: str) -> tuple[str, str | None, int | None, str] | None:
     """Return the parts of an address that are compared (section 4.3): no query or fragment, normalized.
 
-    Returns ``None`` for what is no address; that never equals ours.
+    A slash at the end does not count, since an endpoint is served with and without one. Returns ``None`` for what is no
+    address; that never equals ours.
     """
     try:
         parts = urlsplit(url)
         scheme = {"wss": "https", "ws": "http"}.get(parts.scheme, parts.scheme)
-        return scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(scheme), parts.path or "/"
+        port = parts.port or {"https": 443, "http": 80}.get(scheme)
+        return scheme, parts.hostname, port, parts.path.removesuffix("/")
     except ValueError:
         return None
