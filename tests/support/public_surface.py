@@ -55,6 +55,7 @@ GIVEN = {
     "ServerApp",
     "ServerRequest",
     "TaskHandle",
+    "TokenEndpoint",
 } | {f"Served{kind}" for kind in ("Feature", "Prompt", "Resource", "Skill", "Template", "Tool")}
 """Classes whose objects users are given and never make: what their constructors take is ours alone."""
 

@@ -2,7 +2,6 @@ from antiphon.auth.client.authorization_code import Device as Device, DevicePage
 from antiphon.auth.metadata import (
     Answer as Answer,
     ClientIdentity as ClientIdentity,
-    Endpoint as Endpoint,
     TokenAnswer as TokenAnswer,
 )
 from antiphon.auth.client.file_store import FileLogins as FileLogins
@@ -24,6 +23,7 @@ from antiphon.auth.client.store import (
     Registered as Registered,
     SigningIn as SigningIn,
 )
+from antiphon.auth.client.token_endpoint import TokenEndpoint as TokenEndpoint
 from antiphon.auth.metadata import ServerMetadata as ServerMetadata
 from antiphon.auth.server.issuer import Introspection as Introspection, Issuer as Issuer
 from antiphon.auth.server.proofs import DPoP as DPoP

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from typing import Annotated, Any, Protocol, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -148,40 +148,3 @@ class Refused(Unauthorized):
         super().__init__(message, code=code, data=data)
         self.error = error
         self.status = status
-
-
-class Endpoint(Protocol):
-    """The token endpoint of one authorization server, as one client uses it (``token_endpoint``)."""
-
-    server: ServerMetadata
-    identity: ClientIdentity
-
-    async def request(self, form: Mapping[str, str | None]) -> TokenAnswer:
-        """Request a token.
-
-        Args:
-            form: what to send; members without a value are left out.
-
-        Raises:
-            Refused: the authorization server refused.
-            Unauthorized: there is no response, or it cannot be used.
-        """
-        ...
-
-    async def post(self, address: str, form: Mapping[str, str | None]) -> Answer:
-        """Post a form to another endpoint of the same server, as the same client.
-
-        Args:
-            address: URL of that endpoint.
-            form: what to send; members without a value are left out.
-        """
-        ...
-
-    def at(self, server: ServerMetadata, identity: ClientIdentity) -> Self:
-        """Return the token endpoint of another authorization server, for another client identity.
-
-        Args:
-            server: that server; only its ``token_endpoint`` is used.
-            identity: the client there.
-        """
-        ...

@@ -20,7 +20,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from antiphon.auth.metadata import ClientIdentity, Endpoint, ServerMetadata, TokenAnswer
+from antiphon.auth.client.token_endpoint import TokenEndpoint
+from antiphon.auth.metadata import ClientIdentity, ServerMetadata, TokenAnswer
 from antiphon.errors import Unauthorized
 from antiphon.machine.files import read_file
 
@@ -36,7 +37,7 @@ _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 class Wanted(Struct, frozen=True, kw_only=True):
     """A token to obtain."""
 
-    endpoint: Endpoint
+    endpoint: TokenEndpoint
     """The token endpoint, used as one client."""
     resource: str | None
     scopes: tuple[str, ...]

@@ -61,34 +61,52 @@ def choose_method(identity: ClientIdentity, supported: Sequence[str] | None) -> 
 class TokenEndpoint(Struct, eq=False):
     """The token endpoint of one authorization server, as one client uses it. ``key``: for DPoP-bound tokens."""
 
-    fetch: Fetch
+    _fetch: Fetch
     server: ServerMetadata
     identity: ClientIdentity
-    key: ProofKey | None = None
+    _key: ProofKey | None = None
 
     def at(self, server: ServerMetadata, identity: ClientIdentity) -> TokenEndpoint:
-        """Return the token endpoint of another server, for another client identity and without our DPoP key."""
-        return TokenEndpoint(self.fetch, server, identity)
+        """Return the token endpoint of another server, for another client identity and without our DPoP key.
+
+        Args:
+            server: that server; only its ``token_endpoint`` is used.
+            identity: the client there.
+        """
+        return TokenEndpoint(self._fetch, server, identity)
 
     async def request(self, form: Mapping[str, str | None]) -> TokenAnswer:
-        """Request a token, without the members that have no value; raise ``Refused`` or ``Unreachable``."""
+        """Request a token.
+
+        Args:
+            form: what to send; members without a value are left out.
+
+        Raises:
+            Refused: the authorization server refused.
+            Unauthorized: there is no response, or it cannot be used.
+        """
         answer = await self.post(self.server.token_endpoint, form)
         # GitHub and Slack refuse with status 200; NestJS grants with 201 unless told otherwise.
         if answer.status // 100 != 2 or answer.json().get("error"):
             raise refusal_of(answer, self.server.issuer)
-        return _read_token(answer, wants_dpop=self.key is not None)
+        return _read_token(answer, wants_dpop=self._key is not None)
 
     async def post(self, address: str, form: Mapping[str, str | None]) -> Answer:
-        """Post a form with client authentication; repeated once if the server requires a nonce."""
+        """Post a form with client authentication; repeated once if the server requires a nonce.
+
+        Args:
+            address: URL of the endpoint, of the same server.
+            form: what to send; members without a value are left out.
+        """
         url = check_address(address, "the token endpoint")
         nonce: str | None = None
         answer: Answer | None = None
         for _ in range(2):
             headers, own = self._authentication()
-            if self.key is not None:
-                headers["DPoP"] = self.key.proof("POST", str(url), nonce=nonce)
+            if self._key is not None:
+                headers["DPoP"] = self._key.proof("POST", str(url), nonce=nonce)
             body = {name: value for name, value in {**form, **own}.items() if value is not None}
-            answer = await self.fetch.post(url, body, headers)
+            answer = await self._fetch.post(url, body, headers)
             if answer.status == 200 or answer.json().get("error") != "use_dpop_nonce":
                 break
             nonce = answer.headers.get("DPoP-Nonce")
