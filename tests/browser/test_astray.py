@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from antiphon.host.review.review import Deny
 from tests.browser.test_cousins import UNSEEN, scroll_to_the_end
@@ -155,3 +155,31 @@ async def test_a_low_window_shows_what_is_asked(chromium: Browser):
         await expect(unseen).to_contain_text("characters unseen")
         await scroll_to_the_end(seen.page)
         await expect(unseen).to_have_text("")
+
+
+@pytest.mark.parametrize("status", [0, 503])
+async def test_no_text_that_could_not_be_kept_is_forgotten_for_another(chromium: Browser, status: int):
+    """Neither without a connection nor while the store fails: what was typed about each request is kept later."""
+
+    async def refuse(route: Route) -> None:
+        await (route.fulfill(status=status, body="{}", content_type="application/json") if status else route.abort())
+
+    async with desk() as page, visit(chromium, page) as seen:
+        first, _ = await page.asked(text="First")
+        second, _ = await page.asked(text="Second")
+        await seen.count(2)
+        await seen.page.route("**/draft", refuse)
+        for question in (first, second):
+            await seen.open(question.id)
+            await seen.key("w")
+            async with seen.page.expect_request(f"**/{question.id}/draft"):
+                await seen.page.fill("#detail [name=text]", f"About {question.id}")
+            await seen.page.wait_for_selector("#banner:not([hidden])")
+        await seen.page.unroute("**/draft")
+        async with (
+            seen.page.expect_response(f"**/{first.id}/draft"),
+            seen.page.expect_response(f"**/{second.id}/draft"),
+        ):
+            await page.asked(text="Third")
+        for question in (first, second):
+            assert await page.queue.draft(question.id) == [("answer:text", f"About {question.id}")]

@@ -131,6 +131,28 @@ async def test_of_two_drafts_the_last_is_kept(chromium: Browser):
         assert await seen.page.input_value("textarea[name=text-0-0]") == "One and a half"
 
 
+async def test_a_draft_is_there_though_another_was_typed_since(chromium: Browser):
+    """On a slow link both are on their way: what is gone back to waits for its own."""
+    async with desk() as page, visit(chromium, page) as seen:
+        first, _ = await page.asked(text="First")
+        second, _ = await page.asked(text="Second")
+        await page.asked(text="Third")
+        await seen.count(3)
+        async with Held(seen.page, lambda sent: sent.url.endswith("/draft")) as held:
+            for question in (first, second):
+                await seen.open(question.id)
+                await seen.key("w")
+                await seen.page.fill("#detail [name=text]", f"About {question.id}")
+            async with Held(seen.page, lambda sent: sent.url.endswith(f"/review/{first.id}")) as asked:
+                asked.go.set()
+                await seen.page.click(f"[data-row='{first.id}']")
+                await seen.page.evaluate("new Promise(done => setTimeout(done, 300))")
+                assert not asked.came.is_set()
+                held.go.set()
+                await seen.page.wait_for_selector(f"#detail[data-id='{first.id}']:not([inert])")
+        assert await seen.page.input_value("#detail [name=text]") == f"About {first.id}"
+
+
 async def test_news_lead_nobody_away_from_what_they_have_chosen(chromium: Browser):
     """The first that waits is shown by itself only while nothing else is on its way."""
     async with desk() as page, visit(chromium, page) as seen:

@@ -44,7 +44,8 @@ export async function send(form, button) {
   const next = following(new Set(also.map((each) => each?.dataset.id ?? each?.value?.split(" ")[0])));
   const release = hold(form.closest("#detail") ?? button, still);
   try {
-    if (form.getAttribute("action").includes("/draft")) await discard();
+    const path = form.getAttribute("action").split("?")[0];
+    if (path.endsWith("/draft")) await discard(path);
     const answer = await post(form.getAttribute("action"), fields(form, button));
     const told = await answer.json().catch(() => ({ problem: document.body.dataset.failed }));
     release();
