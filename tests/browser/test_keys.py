@@ -152,3 +152,18 @@ async def test_a_block_takes_effect_when_it_cannot_be_taken_back_any_more(chromi
             with pytest.raises(Rejected):
                 await task
         assert len(await page.store.blocks()) == 1
+
+
+async def test_the_enter_of_an_input_method_chooses_a_word_and_does_nothing(chromium: Browser):
+    """Whoever searches in Chinese ends a word with it; only the next one takes what was found."""
+    async with desk() as page, visit(chromium, page) as seen:
+        question, _ = await page.asked()
+        await seen.open(question.id)
+        await seen.key("Control+k")
+        await seen.page.wait_for_selector("#palette[open] li button")
+        for composing in ("true", "false"):
+            await seen.page.evaluate(
+                f"""document.querySelector("#palette input").dispatchEvent(
+                    new KeyboardEvent("keydown", {{ key: "Enter", isComposing: {composing}, bubbles: true }}))"""
+            )
+            assert await seen.page.evaluate("document.querySelector('#palette').open") == (composing == "true")

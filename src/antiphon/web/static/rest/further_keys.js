@@ -140,6 +140,8 @@ export function offer() {
   field.value = "";
   field.oninput = draw;
   place.onkeydown = (event) => {
+    // Of an input method, Enter and the arrows choose a word.
+    if (event.isComposing) return;
     const buttons = [...place.querySelectorAll("ul button")];
     const at = buttons.indexOf(document.activeElement);
     if (event.key === "ArrowDown") buttons[Math.min(at + 1, buttons.length - 1)]?.focus();
