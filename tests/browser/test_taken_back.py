@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Browser
 
+from antiphon.wire.tools import Tool
+from tests.browser.test_consequences import models
+from tests.browser.test_cousins import called
 from tests.browser.visits import WIDE, visit
 from tests.web.pages import desk
 
@@ -63,3 +66,27 @@ async def test_a_draft_survives_another_request_and_a_reload(chromium: Browser):
             assert await seen.page.input_value("textarea[name=system]") == "Be brief"
             await seen.page.click("text=Start over")
             await seen.page.wait_for_selector("textarea[name=text-0-0] >> text=Describe a sweater")
+
+
+async def test_all_that_was_chosen_is_in_the_draft(chromium: Browser):
+    """Several choices of an argument, and none of them; the model of an edited request."""
+    tags = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}}
+    tool = Tool(name="send", input_schema={"type": "object", "properties": {"tags": tags}})
+    chosen = "[...document.querySelector('[data-editing] select').selectedOptions].map((one) => one.value)"
+    async with desk(provider=models()) as page:
+        call = await called(page, tool)
+        question, _ = await page.asked()
+        async with visit(chromium, page) as seen:
+            for id, picked in ((call, ["a", "c"]), (call, []), (question.id, ["clever"])):
+                await seen.open(id)
+                await seen.key("e")
+                await seen.page.wait_for_selector("[data-editing] select")
+                async with seen.page.expect_response("**/draft"):
+                    await seen.page.select_option("[data-editing] select", picked)
+                await seen.key("Escape")
+                await seen.page.click("#detail [data-edit]")
+                await seen.page.wait_for_selector("[data-editing] >> text=This is your draft")
+                assert await seen.page.evaluate(chosen) == picked
+                await seen.key("Escape")
+                await seen.page.wait_for_selector("#detail:not([data-editing])")
+            assert await seen.page.evaluate("document.querySelector('#detail')?.dataset.id") == question.id

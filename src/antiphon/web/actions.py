@@ -36,7 +36,7 @@ from antiphon.web.page_texts import LANGUAGES
 from antiphon.web.queue_rows import Sifting
 from antiphon.web.record_pages import SINGLE_KEYS, find_history, server_names, show_settings
 from antiphon.web.site import THEMES, OwnRequest, Site, wants_data
-from antiphon.web.views import find_similar, part_of, show_piece
+from antiphon.web.views import find_similar, show_piece
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import read_data
 from antiphon.wire.sampling import CreateMessageRequestParams
@@ -71,6 +71,9 @@ def _reporting(act: Act) -> Act:
                 else site.problem(request, 409, "problem.mismatch", detail=str(mismatch))
             )
         except decisions.InvalidInput as refused:
+            # Without a script nothing else has kept what was typed, and the page that is loaded next shows a draft.
+            if not wants_data(request) and "id" in request.path_params and "of" in dict(form_of(request)):
+                await store_draft(site, request)
             words = refused.values_in(site.texts(request))
             return site.problem(request, 422, refused.key, detail=refused.detail, **words)
 
@@ -159,7 +162,7 @@ async def store_draft(site: Site, request: Request) -> Response:
     id: str = request.path_params["id"]
     fields = [(name, value) for name, value in form_of(request) if name not in (*_SEAL, "of")]
     of = decisions.DecisionForm(form_of(request))("of")
-    kept = [(name, value) for name, value in await site.queue.draft(id) or () if part_of(name) != of]
+    kept = [(name, value) for name, value in await site.queue.draft(id) or () if name.rpartition(":")[0] != of]
     if ("discard", "1") not in fields:
         kept += [(f"{of}:{name}" if of else name, value) for name, value in fields]
     await site.queue.keep_draft(id, kept or None)

@@ -128,7 +128,7 @@ async def _collect_question(site: Site, request: Request, found: Question) -> di
     draft = await site.queue.draft(found.id) or []
 
     def drafts(of: str) -> dict[str, list[str]] | None:
-        mine = [(name.partition(":")[2], value) for name, value in draft if part_of(name) == of]
+        mine = [(name.partition(":")[2], value) for name, value in draft if name.rpartition(":")[0] == of]
         return {name: [value for other, value in mine if other == name] for name, _ in mine} or None
 
     covered: dict[str, list[Question]] = {}
@@ -164,18 +164,15 @@ def _find_bar(site: Site, request: Request, found: Question) -> tuple[str, dict[
     return ("twice", {}) if has_approved else None
 
 
-def part_of(name: str) -> str:
-    """Return which form of a question a field of its draft belongs to; the one for editing has no name."""
-    return name.partition(":")[0] if ":" in name else ""
-
-
 async def show_edit_form(site: Site, request: Request) -> Response:
     """Show the form for editing a request."""
     found = await site.queue.get(request.path_params["id"])
     template = "parts/edit.html" if request.headers.get("x-part") == "detail" else "edit.html"
-    kept = {name: value for name, value in await site.queue.draft(found.id) or () if not part_of(name)}
+    # The names of fields of any other form begin with that form's.
+    kept = [(name, value) for name, value in await site.queue.draft(found.id) or () if ":" not in name]
+    draft = decisions.DecisionForm(kept) if kept else None
     call = decisions.argument_fields(found.item) if isinstance(found.item, ToolItem) else ()
-    return site.html(request, template, q=collect_shown(found), over=found, draft=kept or None, call=call)
+    return site.html(request, template, q=collect_shown(found), over=found, draft=draft, call=call)
 
 
 async def show_like_rule(site: Site, request: Request) -> Response:
