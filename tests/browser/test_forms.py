@@ -182,3 +182,65 @@ async def test_what_does_not_fit_is_said_in_the_person_s_language(chromium: Brow
             await problem.wait_for()
             rule = words("rule.format.date-time")
             assert await problem.inner_text() == words("problem.unfit", title="when", rule=rule)
+
+
+async def test_the_browser_wants_of_a_value_what_the_host_wants(chromium: Browser):
+    """An address in any script, a whole number above a fraction; and bounds are said with all of their digits."""
+    form = ElicitRequestParams.form(
+        "Who?",
+        {
+            "properties": {
+                "to": {"type": "string", "format": "email"},
+                "many": {"type": "integer", "minimum": 0.5, "maximum": 1_234_567},
+                "big": {"type": "integer", "minimum": 10**18 + 1},
+            }
+        },
+    )
+    typed = ["\u7528\u6237@\u4f8b\u5b50.\u4e2d\u56fd", "3", str(10**18 + 1)]
+    async with desk() as page:
+        id, task = await elicited(page, form)
+        async with visit(chromium, page) as seen:
+            await opened(seen, id)
+            assert "at most 1234567" in await seen.page.inner_text("#told-1")
+            assert "at least 1000000000000000001" in await seen.page.inner_text("#told-2")
+            for at, text in enumerate(typed):
+                await seen.page.fill(f"[name=field-{at}]", text)
+            await seen.page.click("#detail .bar .primary")
+            assert (await task).content == {"to": typed[0], "many": 3, "big": 10**18 + 1}
+
+
+async def test_without_script_a_form_that_did_not_fit_is_filled_in_still(chromium: Browser):
+    """Whichever way back is taken: the link of the page that says why, or the browser's own."""
+    form = ElicitRequestParams.form(
+        "Who?", {"properties": {"code": {"type": "string", "maxLength": 3}, "note": {"type": "string"}}}
+    )
+    async with desk() as page:
+        id, task = await elicited(page, form)
+        context = await chromium.new_context(java_script_enabled=False, viewport=WIDE, locale="en-GB")
+        tab = await context.new_page()
+        await tab.goto(page.running.address())
+        for back in ("link", "browser"):
+            await tab.goto(f"{page.running.origin}/review/{id}")
+            await tab.fill("[name=field-0]", "ABCD")
+            await tab.fill("[name=field-1]", f"By the {back}")
+            page.passes(1)
+            await tab.click("#detail .bar .primary")
+            assert "at most 3 characters" in await tab.inner_text("#view")
+            await (tab.click("text=Back") if back == "link" else tab.go_back())
+            assert await tab.input_value("[name=field-0]") == "ABCD"
+            assert await tab.input_value("[name=field-1]") == f"By the {back}"
+        await tab.fill("[name=field-0]", "ABC")
+        page.passes(1)
+        await tab.click("#detail .bar .primary")
+        assert (await task).content == {"code": "ABC", "note": "By the browser"}
+        await context.close()
+
+
+async def test_an_address_is_not_declined_as_a_form_is(chromium: Browser):
+    """In Chinese these are different words, and the button says the one of its key."""
+    async with desk() as page:
+        id, _ = await elicited(page, ElicitRequestParams.visit("Pay?", "https://pay.example.com/"))
+        async with visit(chromium, page, locale="zh-CN") as seen:
+            await shown(seen, id)
+            said = await seen.page.inner_text("#detail .bar [value=decline]")
+            assert load_texts("zh")("key.deny.url") in said

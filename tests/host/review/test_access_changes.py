@@ -65,9 +65,9 @@ async def test_the_history_of_the_page_has_them_in_words(language: str):
         (given,) = await page.host.grants.all()
         assert (await page.post(f"/grants/{given.id}/revoke", {})).status_code == 200
         found = (await page.get("/history?kind=access/change")).text
-        words = ("grant revoked", "by Ada", "in force") if language == "en" else ("撤销了许可", "Ada", "已生效")
+        words = ("grant revoked", "by Ada", "in force") if language == "en" else ("撤销了授权", "Ada", "已生效")
         assert [each for each in words if each not in found] == []
-        assert found.count("grant revoked" if language == "en" else "撤销了许可") == 1
+        assert found.count("grant revoked" if language == "en" else "撤销了授权") == 1
         (row,) = (await page.store.asks(Sought(ending="changed"))).rows
         record = (await page.get(f"/history/{row.seq}")).text
         assert [each for each in (words[0], given.id) if each not in record] == []

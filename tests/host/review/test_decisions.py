@@ -231,6 +231,8 @@ def test_an_address_is_accepted_without_values():
         ({"type": "string", "minLength": 2, "maxLength": 9}, "at least 2 characters, at most 9 characters"),
         ({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}, "at most 1 choice"),
         ({"type": "integer", "minimum": 1}, "a whole number, at least 1"),
+        ({"type": "integer", "maximum": 1_234_567.0}, "a whole number, at most 1234567"),
+        ({"type": "number", "minimum": 1_234_567.25}, "a number, at least 1234567.25"),
     ],
 )
 def test_the_bounds_of_a_field_are_said(schema: dict[str, object], said: str):

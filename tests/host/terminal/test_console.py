@@ -48,6 +48,19 @@ async def test_ctrl_d_is_no_choice():
         assert await asked is None
 
 
+@pytest.mark.parametrize(
+    ("typed", "agreed"),
+    [("y\n", True), ("Yes\n", True), ("\u662f\n", True), ("\n", False), ("yess\n", False), ("\x04", False)],
+)
+async def test_only_a_plain_yes_agrees(typed: str, agreed: bool):
+    """In either language and in capitals, too; whatever else is typed agrees to nothing."""
+    with console() as (person, at):
+        asked = asyncio.create_task(at.agrees("Now? yes or no> "))
+        await person.expect("yes or no> ")
+        person.type(typed)
+        assert await asked is agreed
+
+
 @pytest.mark.parametrize("end", [".\n", "\x04"])
 async def test_a_text_ends_with_a_dot_or_ctrl_d(end: str):
     """Empty lines within belong to it."""

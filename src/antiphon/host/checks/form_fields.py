@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
+from operator import gt, lt
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
@@ -19,6 +20,8 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitValue
 from antiphon.wire.envelope import encode_value, too_deep
 from antiphon.wire.sampling import refuse_place
 
+YES = ("y", "yes", "\u662f")
+"""What a person types to agree, in either language."""
 MAX_FIELDS = 100
 """Most fields of a form; a person fills in a dozen."""
 MAX_OPTIONS = 1_000
@@ -49,9 +52,9 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[FormOption, ...] = ()
     format: str = ""
     """``"email"``, ``"uri"``, ``"date"``, ``"date-time"``, or nothing."""
-    minimum: float | None = None
+    minimum: int | float | None = None
     """Least number, length or number of choices."""
-    maximum: float | None = None
+    maximum: int | float | None = None
     """Greatest number, length or number of choices."""
     pattern: str = ""
     """The regular expression that a text must match, as the server states it. It is shown; the server applies it."""
@@ -175,6 +178,11 @@ def _read_field(name: str, schema: Json, kind: FieldKind, required: bool) -> Fie
         return field
 
 
+def write_bound(bound: float) -> str:
+    """Write a bound as it is checked, with all of its digits."""
+    return str(bound).removesuffix(".0")
+
+
 def _list_options(schema: Json) -> list[Json]:
     titled = schema.get("oneOf") or schema.get("anyOf")
     if titled:
@@ -197,10 +205,9 @@ def _read_number(field: Field, typed: str) -> object:
 
 
 def _read_boolean(field: Field, typed: str) -> object:
-    said = typed.lower()
-    if said in ("y", "yes", "true", "1"):
+    if (said := typed.lower()) in (*YES, "true", "1"):
         return True
-    if said in ("n", "no", "false", "0"):
+    if said in ("n", "no", "\u5426", "false", "0"):
         return False
     raise ValueError("yes or no is needed")
 
@@ -254,10 +261,9 @@ def _check_choices(field: Field, value: object) -> list[str]:
 
 
 def _check_bounds(field: Field, size: float, unit: str) -> None:
-    if field.minimum is not None and size < field.minimum:
-        raise ValueError(f"at least {field.minimum:g} {unit}".rstrip())
-    if field.maximum is not None and size > field.maximum:
-        raise ValueError(f"at most {field.maximum:g} {unit}".rstrip())
+    for bound, is_beyond, side in ((field.minimum, lt, "least"), (field.maximum, gt, "most")):
+        if bound is not None and is_beyond(size, bound):
+            raise ValueError(f"at {side} {write_bound(bound)} {unit}".rstrip())
 
 
 def _can_read(reader: Any, text: str) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 
 from antiphon.errors import ConfigError, InvalidParams, TooCostly
 from antiphon.host.budget import DOLLAR
-from antiphon.host.checks.form_fields import Field, check_content, check_value, fields_of, parse_value
+from antiphon.host.checks.form_fields import Field, check_content, check_value, fields_of, parse_value, write_bound
 from antiphon.host.checks.labels import LABELS, Label
 from antiphon.host.checks.validate import validate_request
 from antiphon.host.checks.visible import inert_line
@@ -217,7 +217,7 @@ def describe_rule(field: Field, words: Texts) -> str:
         if bound is not None:
             key = f"rule.{name}.{unit}"
             one = bound == 1 and words.has(f"{key}.one")
-            rules.append(words(f"{key}.one") if one else words(key, n=f"{bound:g}"))
+            rules.append(words(f"{key}.one") if one else words(key, n=write_bound(bound)))
     return ", ".join(rules)
 
 

@@ -12,6 +12,7 @@ from itertools import islice
 
 import msgspec
 
+from antiphon.host.checks.form_fields import YES
 from antiphon.host.checks.visible import cells_of, gutter_of, inert_line, inert_parts, make_inert, wrap_line
 from antiphon.host.review.keymap import key_for
 from antiphon.host.review.summary import Texts, load_texts
@@ -137,6 +138,10 @@ class Console:
         except EndOfInput:
             await self.tty.write("\n")
             return None
+
+    async def agrees(self, prompt: str) -> bool:
+        """Ask a question that only a plain yes answers."""
+        return (await self.line(prompt) or "").lower() in YES
 
     async def text(self, instruction: str) -> str:
         """Ask for a text of several lines, ended by a line with a single dot or by Ctrl-D; empty for none."""

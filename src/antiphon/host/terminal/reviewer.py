@@ -39,7 +39,6 @@ _LONG = 200_000
 """Most characters of a question that is drawn in the event loop, which takes some milliseconds."""
 _FOLLOWED = 100
 """Most answers whose end is not known yet and will be reported; the oldest are dropped."""
-_YES = frozenset({"y", "yes", "\u662f"})
 _SCOPES: dict[str, review.Scope] = {"1": "call", "2": "session", "3": "always"}
 _TEMPLATES = ("scope", "secret", "cost", "unclear")
 
@@ -300,8 +299,7 @@ class Talk:
         if typed is None or set(typed) - set("puo-"):
             await console.say(words("inline.unchanged"))
             return None
-        chosen: tuple[Label, ...] = tuple(label for label in LABELS if label[0] in typed)
-        chosen = chosen if typed else labels
+        chosen: tuple[Label, ...] = tuple(label for label in LABELS if label[0] in typed) if typed else labels
         return review.Approve(digest=self._shown.digest, labels=chosen)
 
     def _approval(self, scope: review.Scope, terms: review.Terms | None) -> review.Decision:
@@ -311,9 +309,7 @@ class Talk:
 
     async def _grant(self) -> review.Decision | None:
         console, words = self._console, self._words
-        scopes: dict[str, review.Scope] = {
-            number: scope for number, scope in _SCOPES.items() if scope in self._shown.scopes
-        }
+        scopes: dict[str, review.Scope] = {at: each for at, each in _SCOPES.items() if each in self._shown.scopes}
         named = ", ".join(f"{number} {words(f'scope.{scope}')}" for number, scope in scopes.items())
         item = self._item if "always" in self._shown.scopes and isinstance(self._item, review.ToolItem) else None
         named += "" if item is None else f", 4 {words('inline.like')}"
@@ -341,7 +337,7 @@ class Talk:
         """Show the rule for calls with the same arguments, and keep it if the person wants it."""
         likenesses = read_likenesses(item, {})
         await self._console.show(f" {row}" for row in list_rule_words(item, likenesses, self._words))
-        if (await self._console.line(self._words("inline.keep")) or "").lower() in _YES:
+        if await self._console.agrees(self._words("inline.keep")):
             when = write_condition(item, likenesses)
             return review.Approve(digest=self._shown.digest, scope="always", terms=review.UNBOUNDED, when=when)
         await self._console.say(self._words("inline.unchanged"))
@@ -357,9 +353,7 @@ class Talk:
         reason = usual[int(typed) - 1] if typed in ("1", "2", "3", "4") else typed
         if not reason:
             return review.Deny(reach=reach)
-        tell = False
-        if self._shown.can_tell:
-            tell = (await console.line(self._choose_text("inline.tell")) or "").lower() in _YES
+        tell = self._shown.can_tell and await console.agrees(self._choose_text("inline.tell"))
         return review.Deny(reason=reason[: review.MAX_REASON], reach=reach, tell=tell)
 
     async def _cancel(self) -> AnyDecision:

@@ -81,12 +81,21 @@ async def test_a_question_of_a_newer_release_is_in_nobodys_way():
             assert (await asked).content.text == "one"
 
 
+async def test_all_that_wait_are_counted_however_many_are_listed():
+    """As on the page, where more than a thousand may wait, too."""
+    async with asking() as host:
+        for number in range(1_002):
+            await put(host.store, number)
+        async with at_queue(host) as person:
+            assert "1002 waiting" in person.seen
+
+
 async def test_a_grant_covers_what_waits_after_saying_how_many():
     """One more that matches is sent at once, if the person says so."""
     async with asking() as host:
         first, second = await host.ask("One hat"), await host.ask("Another hat")
         async with at_queue(host) as person:
-            for prompt, typed in [("decision> ", "g"), ("> ", "2"), ("> ", "3"), ("y or n> ", "y")]:
+            for prompt, typed in [("decision> ", "g"), ("> ", "2"), ("> ", "3"), ("yes or no> ", "Yes")]:
                 person.type("\n" if typed == "g" else "")
                 await person.expect(prompt)
                 person.type(f"{typed}\n")
@@ -107,7 +116,7 @@ async def test_a_rule_for_like_calls_leaves_other_arguments_waiting():
         ]
         async with at_queue(host) as person:
             person.type("\n")
-            for prompt, typed in [("decision> ", "g"), ("> ", "4"), ("yes or no> ", "y"), ("y or n> ", "y")]:
+            for prompt, typed in [("decision> ", "g"), ("> ", "4"), ("yes or no> ", "y"), ("yes or no> ", "y")]:
                 await person.expect(prompt)
                 person.type(f"{typed}\n")
             await person.expect("Decided.")

@@ -7,6 +7,7 @@ as in the inline review.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import select
 import shutil
@@ -58,12 +59,8 @@ def draw_list(
 
 def _draw_entry(row: summary.Row, name: str, layout: Layout, now: float, words: summary.Texts) -> Iterator[str]:
     """Draw the id to type, beside it the facts, and below the first words."""
-    left = None if row.expires is None else row.expires - now
-    when = (
-        summary.format_time_left(left, words)
-        if left is not None and left < _URGENT
-        else summary.format_duration(now - row.created, words)
-    )
+    left, age = math.inf if row.expires is None else row.expires - now, now - row.created
+    when = summary.format_time_left(left, words) if left < _URGENT else summary.format_duration(age, words)
     flags = f"! {row.warnings}" if row.warnings else ""
     cost = format_dollars(row.worst) if row.worst else ""
     gone = "" if row.waited_for else words("queue.nobody")
@@ -92,10 +89,9 @@ def draw_question(question: Question, layout: Layout, now: float) -> Iterator[st
 
 def describe_origin(question: Question) -> str:
     """Return one line: who asks, and for which call."""
-    origin = None if question.item is None else question.item.origin
-    if origin is None:
+    if question.item is None:
         return question.identity
-    call = origin.call
+    origin, call = question.item.origin, question.item.origin.call
     if call is None:
         return f"{mask_text(origin.target)}: for no call of yours"
     arguments = "" if call.arguments is None else encode_value(call.arguments).decode("utf-8", "replace")
@@ -160,9 +156,8 @@ def _draw_costs(costs: Costs | None, layout: Layout) -> Iterator[str]:
         return
     low, likely, worst = _format_cost(costs.low, "down"), _format_cost(costs.likely), _format_cost(costs.worst)
     yield from layout.labelled("costs", f"at least {low}, likely {likely}, at worst {worst}")
-    yield from layout.labelled(
-        "left", "no bound" if costs.left is None else format_dollars(costs.left, rounding="down")
-    )
+    left = "no bound" if costs.left is None else format_dollars(costs.left, rounding="down")
+    yield from layout.labelled("left", left)
 
 
 def _format_cost(amount: Amount, rounding: Literal["up", "down"] = "up") -> str:
@@ -175,11 +170,8 @@ def _draw_selection(item: ReviewItem, layout: Layout) -> Iterator[str]:
     if selection is None:
         return
     yield from layout.labelled("model", formats.describe_verdict(selection))
-    columns = {
-        title: cell
-        for title, cell in formats.make_score_columns(selection).items()
-        if title not in ("eligible", "hints")
-    }
+    all_columns = formats.make_score_columns(selection)
+    columns = {title: cell for title, cell in all_columns.items() if title not in ("eligible", "hints")}
     table = [[*columns], *([cell(each) for cell in columns.values()] for each in selection.candidates)]
     # The reason why a model cannot answer comes last, because it is long.
     remarks = ["", *(_describe_candidate(each, selection) for each in selection.candidates)]
@@ -219,9 +211,8 @@ async def find_question(store: Store, id: str) -> Question:
         if found:
             question = await Queue(store).get(find_by_prefix(id, found, ""))
             if hash and not question.hash.startswith(hash):
-                raise formats.Failed(
-                    f"{question.id}: is not what was listed any more: antiphon review show {question.id}"
-                )
+                remedy = f"antiphon review show {question.id}"
+                raise formats.Failed(f"{question.id}: is not what was listed any more: {remedy}")
             return question
     raise formats.Failed(f"there is no review {id}: antiphon review list")
 

@@ -141,17 +141,17 @@ class ReviewQueue:
             self._changed.clear()
             await self._report()
             self._pending = await self._queue.pending()
-            await self._console.show(self._rows())
+            waiting = max(len(self._pending), await self._queue.waiting())
+            await self._console.show(self._rows(waiting))
             typing = self._console.line(self._words("queue.prompt"))
             over, typed = await _run_until(typing, self._changed.wait())
             if over:
                 return typed
             await self._console.show([""])
 
-    def _rows(self) -> Iterator[str]:
+    def _rows(self, waiting: int) -> Iterator[str]:
         """Draw the list, as much of it as the terminal has room for, and the keys."""
         layout, words = self._console.layout, self._words
-        waiting = len(self._pending)
         yield layout.title(words("queue.waiting", n=waiting) if waiting else words("queue.empty"))
         room = max(4, self._console.tty.rows - _FEET)
         for shown, rows in enumerate(draw_list(self._pending, layout, time.time(), words)):
@@ -186,22 +186,21 @@ class ReviewQueue:
     async def _store_decision(self, question: Question, made: Any) -> None:
         decisions, hashes = {question.id: made}, {question.id: question.hash}
         also = find_covered(question, made.scope, self._pending, made.when) if isinstance(made, Approve) else []
-        if also and await self._console.line(self._words("queue.also", n=len(also))) == "y":
+        if also and await self._console.agrees(self._words("queue.also", n=len(also))):
             decisions = {**approve_covered(question, made, also)}
             hashes |= {each.id: each.hash for each in also}
         try:
             await self._queue.decide_all(decisions, hashes, by=self._by)
         except (AlreadyDecided, NotShown, LookupError):
             await self._console.say(self._words("queue.late"))
-            return
         except Mismatch as error:
             await self._console.say(str(error))
-            return
-        self._followed[question.id] = None
-        now = await self._queue.get(question.id)
-        held = now.state == "held"
-        self._undoable = (question.id, now.decided) if held else None
-        await self._console.say(self._words("queue.held" if held else "over.decided"))
+        else:
+            self._followed[question.id] = None
+            now = await self._queue.get(question.id)
+            held = now.state == "held"
+            self._undoable = (question.id, now.decided) if held else None
+            await self._console.say(self._words("queue.held" if held else "over.decided"))
 
     async def _wait_for_end(self, id: str) -> None:
         """Wait until a question does not wait for a decision any more."""
@@ -324,11 +323,10 @@ def _describe_grant(given: Given, words: Texts) -> str:
     left = None if terms.uses is None else terms.uses - given.used
     kind = "every" if left is None else "next_one" if left == 1 else "next"
     if grant.tool is None:
-        said = words(f"grants.{kind}", n=left)
+        parts = [words(f"grants.{kind}", n=left)]
     else:
-        said = f"{words(f'grants.{kind}_calls' if kind == 'next' else f'grants.{kind}_call', n=left)} "
-        said += inert_line(cut_name(grant.tool))
-    parts = [said]
+        said = words(f"grants.{kind}_calls" if kind == "next" else f"grants.{kind}_call", n=left)
+        parts = [f"{said} {inert_line(cut_name(grant.tool))}"]
     if terms.money is not None:
         parts.append(words("grants.up_to", money=format_dollars(terms.money, rounding="none")))
     if terms.until is not None:
