@@ -167,3 +167,29 @@ async def test_the_enter_of_an_input_method_chooses_a_word_and_does_nothing(chro
                     new KeyboardEvent("keydown", {{ key: "Enter", isComposing: {composing}, bubbles: true }}))"""
             )
             assert await seen.page.evaluate("document.querySelector('#palette').open") == (composing == "true")
+
+
+async def test_undo_takes_back_what_it_was_pressed_for(chromium: Browser):
+    """Its time may be up in the moment before the key acts: another decision, whose turn it is then, stays."""
+    async with desk(undo=60) as page, visit(chromium, page) as seen:
+        older, _ = await page.asked(text="Older")
+        newer, _ = await page.asked(text="Newer")
+        for question in (older, newer):
+            await seen.open(question.id)
+            await seen.key("a")
+            await seen.page.wait_for_selector(f"#undo[data-of='{question.id}']")
+        # As the list is drawn when the newer one cannot be taken back any more.
+        await seen.page.evaluate(
+            """ids => {
+                document.dispatchEvent(new KeyboardEvent("keydown", { key: "u", bubbles: true }));
+                const [older, newer] = ids.map((id) => document.querySelector(`#outcomes [data-of='${id}']`));
+                newer.querySelector("form").remove();
+                newer.removeAttribute("id");
+                older.id = "undo";
+                return new Promise((done) => setTimeout(done, 300));
+            }""",
+            [older.id, newer.id],
+        )
+        assert [(await page.queue.get(each.id)).state for each in (older, newer)] == ["held", "held"]
+        await seen.key("u")
+        await seen.page.wait_for_selector(f"#detail[data-id='{older.id}'][data-state='pending']")

@@ -34,16 +34,17 @@ function submit() {
   if (button) form.requestSubmit(button);
 }
 
+const undoable = () => document.querySelector("#undo form, #detail form[action^='/undo']");
+const undone = (form = undoable()) => form && new FormData(form).getAll("of").join();
+
 // Those that decide nothing come later, with the rest of the script.
 export const ACTIONS = {
   next: () => move(1),
   previous: () => move(-1),
   fold: () => document.querySelectorAll("#detail pre.long").forEach((text) => text.classList.toggle("whole")),
   filter: () => document.querySelector("#sift input")?.focus(),
-  undo: () => {
-    const form = document.querySelector("#undo form, #detail form[action^='/undo']");
-    form?.requestSubmit();
-  },
+  // Taken back is what could be taken back when the key was pressed: its time may be up since, and another's not.
+  undo: (meant = undone()) => meant && undone() === meant && undoable().requestSubmit(),
 };
 
 // Keys and what they do are one table for page and terminals: it comes with the page.
@@ -103,8 +104,9 @@ document.addEventListener("keydown", (event) => {
   const coming = !ACTIONS.palette && !DECIDING.has(action);
   if (!ACTIONS[action] && !button && !coming) return;
   event.preventDefault();
+  const meant = action === "undo" ? undone() : undefined;
   const act = () => {
-    if (ACTIONS[action]) ACTIONS[action]();
+    if (ACTIONS[action]) ACTIONS[action](meant);
     else if (!button || ASKING.has(action)) later("perform", action);
     else if (button.matches("summary")) fold(button);
     else if (button.isConnected && find() === button) button.click();
