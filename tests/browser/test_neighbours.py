@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Error
+from playwright.async_api import Browser, Download, Error
 
 from antiphon.host import Approve, Queue, ReviewItem, open_store
 from antiphon.web.page_guards import COOKIE
@@ -110,6 +110,31 @@ async def test_a_browser_that_does_not_find_the_name_decides_by_script():
         assert await context.cookies() == []
         await tab.goto(f"http://127.0.0.1:{other.port}/")
         assert not [head for head in other.heads if "cookie" in head]
+        await context.close()
+
+
+async def test_where_files_come_by_script_a_failure_is_no_file(chromium: Browser):
+    """A page that says what went wrong is not saved under the name of the file; the next time it comes."""
+    async with desk() as page:
+        context = await chromium.new_context(viewport=WIDE, locale="en-GB")
+        tab = await context.new_page()
+        await tab.goto(page.running.plain + page.running.address().removeprefix(page.running.origin))
+        await tab.wait_for_selector("body[data-ready]")
+        await tab.click(".top nav a[href='/history']")
+        files: list[Download] = []
+
+        def note_file(file: Download) -> None:
+            files.append(file)
+
+        tab.on("download", note_file)
+        await tab.route("**/audit.csv", lambda route: route.fulfill(status=503, body="The store does not respond"))
+        await tab.click("a[href='/history/audit.csv']")
+        await tab.wait_for_selector("#banner:not([hidden])")
+        assert files == []
+        await tab.unroute("**/audit.csv")
+        async with tab.expect_download() as saved:
+            await tab.click("a[href='/history/audit.csv']")
+        assert (await saved.value).suggested_filename == "audit.csv"
         await context.close()
 
 

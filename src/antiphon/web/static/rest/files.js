@@ -12,6 +12,7 @@ export async function bring(place) {
 
 export async function save(path) {
   const answer = await ask(path);
+  if (!answer.ok) throw new Error("lost");
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await answer.blob());
   link.download = path.split("/").pop().split("?")[0];
