@@ -471,3 +471,13 @@ async def test_a_block_on_the_command_line_withdraws_what_waits(desk: Waiting):
             await asked
     late = await desk.run("review", "approve", two)
     assert (late.code, "its server is blocked" in late.err) == (1, True)
+
+
+async def test_show_says_which_values_fit(desk: Waiting):
+    """In the words of page and terminal: a script learns the bounds before its answer is refused."""
+    many = {"type": "integer", "minimum": 1, "maximum": 1_234_567}
+    form = {"properties": {"many": many, "note": {"type": "string"}}, "required": ["many"]}
+    await desk.ask_person(ElicitRequestParams.form("How many?", form))
+    shown = (await desk.run("review", "show", await desk.named())).out
+    assert "many: integer (a whole number, at least 1, at most 1234567), needed" in shown
+    assert "note: string, may be left out" in shown

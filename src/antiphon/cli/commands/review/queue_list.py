@@ -26,6 +26,7 @@ from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.models.selection import Candidate, Selection, read_selection
 from antiphon.host.review import summary
+from antiphon.host.review.decisions import describe_rule
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import HISTORY, AnyItem, Queue
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
@@ -146,7 +147,8 @@ def _draw_field(field: Field, layout: Layout) -> Iterator[str]:
     need = "needed" if field.required else "may be left out"
     default = "" if field.default is None else f", the server suggests {encode_value(field.default).decode()}"
     options = "" if not field.options else " of " + ", ".join(f'"{option.value}"' for option in field.options)
-    yield from layout.remark(f"{field.name}: {field.kind}{options}, {need}{default}")
+    rule = describe_rule(field, ENGLISH)
+    yield from layout.remark(f"{field.name}: {field.kind}{options}{rule and f' ({rule})'}, {need}{default}")
     if field.description:
         yield from layout.quoted(field.description, 2)
 

@@ -289,11 +289,8 @@ def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: Texts
     """Draw one ask: time, server and tool; what was decided, the end and the cost; the first words."""
     server = row.server or names.get(row.identity, "") or row.identity[:_DIGITS]
     yield from layout.remark(" · ".join(filter(None, (format_time(row.at), server, cut_name(row.tool)))))
-    facts = (
-        _describe_decision(row, words),
-        _describe_ending(row, words),
-        "" if row.money is None else format_dollars(row.money),
-    )
+    cost = "" if row.money is None else format_dollars(row.money)
+    facts = (_describe_decision(row, words), _describe_ending(row, words), cost)
     said = " · ".join(filter(None, facts))
     yield from layout.labelled("", f"{_translate_word('method', row.method, words)}: {said}")
     yield from layout.quoted(row.words or words("history.not_kept"), 2)
