@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import IO, Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from antiphon import __version__
 from antiphon.cli.main import main
 from antiphon.cli.root import COMMANDS
 from tests.cli.conftest import Cli
-from tests.cli.program import SHOP, at_terminal, ended, in_process
+from tests.cli.program import SHOP, at_terminal, ended, environment, in_process
 
 
 def test_the_version_loads_nothing_heavy():
@@ -23,14 +24,42 @@ def test_the_version_loads_nothing_heavy():
     assert set(loaded.split()) & {"click", "rich", "msgspec", "asyncio"} == set()
 
 
-@pytest.mark.parametrize("words", [("--version",), ("-V", "--json"), ("--help",)])
+def _run(*words: str, **streams: IO[str] | int) -> tuple[int, str, str]:
+    """Run the program with output that is buffered, as it is for users."""
+    buffered = {name: text for name, text in environment().items() if name != "PYTHONUNBUFFERED"}
+    given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    done = subprocess.run([sys.executable, "-m", "antiphon", *words], env=buffered, text=True, check=False, **given)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("--version",), ("-V", "--json"), ("--help",), ("models",), ("models", "--json"), ("doctor",)]
+)
 def test_a_disk_that_is_full_is_told_in_a_line(words: tuple[str, ...]):
-    """Whatever is printed; for the version it was a traceback."""
+    """Whatever is printed: Python's own message at its end was a traceback, and its exit code 120."""
     with pathlib.Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "antiphon", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert (done.returncode, done.stderr) == (1, "antiphon: No space left on device\n")
+        code, _, said = _run(*words, stdout=full)
+    assert (code, said) == (1, "antiphon: standard output: No space left on device\n")
+
+
+def test_an_error_that_cannot_be_written_keeps_its_exit_code():
+    """A script still learns that the usage was wrong."""
+    with pathlib.Path("/dev/full").open("w", encoding="utf-8") as full:
+        code, *_ = _run("models", "explain", stderr=full)
+    assert code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--version",), ("models",), ("read", SHOP, "shop://logo"), ("check", "--yes", "--revision=2025-11-25", SHOP)],
+)
+def test_a_reader_that_has_gone_is_no_failure(words: tuple[str, ...]):
+    """An exit code of 1 says of a check that the server breaks a rule."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    code, _, said = _run(*words, stdout=writer)
+    os.close(writer)
+    assert (code, said) == (0, "")
 
 
 def test_the_version_is_known_to_the_command_tree_as_well(cli: Cli):

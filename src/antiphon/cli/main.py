@@ -22,18 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     _let_text_through()
     try:
-        if given in (["--version"], ["-V"]):
-            print(f"antiphon {__version__}", flush=True)
-            return 0
-        if sorted(given) in (["--json", "--version"], ["--json", "-V"]):
-            from antiphon.cli.commands.doctor.command import describe_version
-            from antiphon.cli.output.formats import print_json
-
-            print_json(describe_version())
-            return 0
-        from antiphon.cli.root import run_command
-
-        return run_command(given)
+        try:
+            return _run(given)
+        finally:
+            _flush_streams()
     except KeyboardInterrupt:
         return 130  # like ``options.INTERRUPTED``, which may not be imported yet
     except SystemExit as end:
@@ -47,6 +39,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from antiphon.cli.output.formats import report_error
 
         return report_error(error)
+
+
+def _run(given: list[str]) -> int:
+    if given in (["--version"], ["-V"]):
+        print(f"antiphon {__version__}")
+        return 0
+    if sorted(given) in (["--json", "--version"], ["--json", "-V"]):
+        from antiphon.cli.commands.doctor.command import describe_version
+        from antiphon.cli.output.formats import print_json
+
+        print_json(describe_version())
+        return 0
+    from antiphon.cli.root import run_command
+
+    return run_command(given)
+
+
+def _flush_streams() -> None:
+    """Write what is buffered: where Python cannot do that at its end, it prints a traceback and exits with 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            from antiphon.cli.output.formats import discard_output
+
+            discard_output(stream, error)
 
 
 def _open_closed_streams() -> None:

@@ -90,6 +90,7 @@ async def command(
 
         check = cast("Any", partial(check_client, timeout=timeout))
     reports: list[CheckReport] = []
+    teller = Teller(sys.stdout)
     targets = {"": lambda: words or ()} if client else _list_targets(words or [], config, every=every)
     for name, find_target in targets.items():
         try:
@@ -102,9 +103,8 @@ async def command(
             report = CheckReport("its entry", problem=excerpt_of(str(error)))
         report.target = excerpt_of(f"{name}: {report.target}") if every else report.target
         reports.append(report)
-        # The texts of a report are inert already.
         for line, severity in () if as_json else format_report(report):
-            click.echo(formats.paint_text(line, _STYLES[severity]))
+            teller.say(line, _STYLES[severity])
         if as_json:
             formats.print_json(make_json(report))
     write_report(sarif, formats.json_line(make_sarif(reports, __version__)).encode())

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar, cast
 from antiphon.cli.arguments import read_texts
 from antiphon.cli.open_client import name_left_out, open_client
 from antiphon.cli.options import AnswerOptions, Json, Reach, TargetText
-from antiphon.cli.output.formats import first_line, is_terminal, print_json, print_list, print_text
+from antiphon.cli.output.formats import discard_output, first_line, is_terminal, print_json, print_list, print_text
 from antiphon.cli.output.output_files import Output, data_of, format_block, format_contents, part_of, save_parts
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, PeerError
@@ -50,9 +50,12 @@ async def command(
             if contents.text is not None or is_terminal():
                 print_text(format_contents(contents))
                 continue
-            sys.stdout.flush()
-            sys.stdout.buffer.write(data_of(contents))
-            sys.stdout.buffer.flush()
+            try:
+                sys.stdout.flush()
+                sys.stdout.buffer.write(data_of(contents))
+                sys.stdout.buffer.flush()
+            except OSError as error:
+                discard_output(sys.stdout, error)
 
 
 async def _close_to(client: Client, uri: str) -> str | None:

@@ -70,7 +70,7 @@ def explain_error(error: BaseException) -> str:
 
 def report_error(error: Exception) -> int:
     """Write an error to standard error, lines that it may quote from a server set in, and return the exit code."""
-    print(f"antiphon: {make_inert(explain_error(error))}".replace("\n", "\n  "), file=sys.stderr)
+    write_line(f"antiphon: {make_inert(explain_error(error))}".replace("\n", "\n  "), sys.stderr)
     return exit_code(error)
 
 
@@ -111,15 +111,27 @@ def json_line(value: object) -> str:
 
 
 def write_line(text: str, stream: TextIO | None = None) -> None:
-    """Write a line and flush; to standard output by default. A reader that has gone (``| head``) is no error."""
+    """Write a line and flush; to standard output by default. Errors are as for ``discard_output``."""
     file = stream or sys.stdout
     try:
         print(text, file=file, flush=True)
-    except BrokenPipeError:
-        # Discard all further output, including what Python flushes at exit.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, file.fileno())
-        os.close(nowhere)
+    except OSError as error:
+        discard_output(file, error)
+
+
+def discard_output(stream: TextIO, error: OSError) -> None:
+    """Discard all further output of a stream that cannot be written, including what Python flushes at exit.
+
+    A reader that has gone (``| head``) is no error, and nobody reads why standard error cannot be written.
+
+    Raises:
+        Failed: what is lost is data.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+    if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+        raise Failed(f"standard output: {error.strerror}") from None
 
 
 def print_json(value: object) -> None:
