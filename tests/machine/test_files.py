@@ -63,6 +63,23 @@ def test_a_file_is_its_owner_s_alone(tmp_path: Path):
     assert (path.read_bytes(), mode(path)) == (b"new", 0o600)
 
 
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_only_a_file_is_replaced(kind: str, tmp_path: Path):
+    """Whoever names a pipe means what reads it, and root would lose ``/dev/null``."""
+    path = tmp_path / "there"
+    (os.mkdir if kind == "folder" else os.mkfifo)(path)
+    with pytest.raises(OSError, match=r"is a folder, a pipe or a device, not a file: '.*there'$"):
+        replace_file(path, b"new")
+    assert (path.is_dir() or path.is_fifo(), list(tmp_path.iterdir())) == (True, [path])
+
+
+def test_an_error_names_the_file_that_was_to_be_written(tmp_path: Path):
+    """And not the one of another name that is moved there."""
+    with pytest.raises(FileNotFoundError) as error:
+        replace_file(tmp_path / "missing" / "file", b"new")
+    assert error.value.filename == str(tmp_path / "missing" / "file")
+
+
 @pytest.mark.parametrize("step", ["fsync", "chmod", "replace"])
 def test_where_a_step_fails_nothing_has_changed(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The old file stays as it was, and nothing is left beside it."""

@@ -35,6 +35,14 @@ def find_home(environ: Mapping[str, str] = os.environ) -> Path:
     return Path("/")
 
 
+def expand_home(text: str) -> Path:
+    """Return a path in which ``~`` or ``~user`` is the home; ``ConfigError`` if there is no such user."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ConfigError(f"{text}: there is no such user") from None
+
+
 def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
     """Open a regular file, by default also through a link; ``OSError`` for a pipe or device, which may block."""
     handle = os.open(path, os.O_RDONLY | _READING | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
@@ -108,13 +116,14 @@ def open_replacement(path: Path, *, mode: int = _PRIVATE, durable: bool = True) 
 
     A link at ``path`` is replaced, not followed. ``mode``: the file's permissions; while it is being written, only
     its owner may open it. ``durable``: wait until the disk has its content, so that a power cut leaves no empty
-    file; not needed for content that can be made again. Raises ``OSError`` if it cannot be written; nothing has
-    changed then.
+    file; not needed for content that can be made again. Raises ``OSError`` if it cannot be written, or is a folder, a
+    pipe or a device; nothing has changed then.
     """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is a folder, a pipe or a device, not a file", str(path))
     part = path.with_name(f".{path.name}.{token_hex(6)}.part")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE), "wb") as file:
             yield file
             if durable:
                 file.flush()
@@ -122,8 +131,11 @@ def open_replacement(path: Path, *, mode: int = _PRIVATE, durable: bool = True) 
         if mode != _PRIVATE:
             part.chmod(mode)
         part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
+    except BaseException as error:
+        if isinstance(error, OSError) and (error.errno == errno.ENOSPC or str(error.filename) == str(part)):
+            error.filename = str(path)
+        with suppress(OSError):
+            part.unlink()
         raise
 
 

@@ -162,6 +162,35 @@ def test_an_entry_of_the_wrong_form_costs_no_other():
     assert str(read["c"].fault).startswith("mcpServers.c: ")
 
 
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
+        ('{"command": "x", "env": {"A": "1", "B": 5}}', 'Expected `str`, got `int` - at `$.env["B"]`'),
+        ('{"url": "http://x", "headers": {"X": null}}', 'Expected `str`, got `null` - at `$.headers["X"]`'),
+        ('{"command": "x", "args": ["\\ud800"]}', "'\\ud800' has a character that is not allowed"),
+        ('{"command": "x", "cwd": "a\\u0000b"}', "'a\\x00b' has a character that is not allowed"),
+        ('{"command": "x", "envFile": "\\u0000"}', "'\\x00' has a character that is not allowed"),
+    ],
+)
+def test_a_member_that_no_program_can_get_is_named(members: str, told: str):
+    """Found when the file is read: later it would end whoever starts the server, a gateway with all others."""
+    read = read_servers(f'{{"mcpServers": {{"a": {members}, "b": {{"command": "y"}}}}}}'.encode(), Path("f.json"))
+    assert str(read["a"].fault).startswith(f"mcpServers.a: {told}")
+    assert read["b"] == ServerEntry(command="y")
+
+
+def test_an_entry_with_an_empty_command_has_none():
+    """What reads it says what is missing, instead of what the system says about a program without a name."""
+    assert read_servers(b'{"mcpServers": {"a": {"command": ""}}}', Path("f.json"))["a"].command is None
+
+
+def test_the_home_of_an_unknown_user_is_named():
+    """It stands in an entry that anybody may have written."""
+    entry = ServerEntry(command="x", env_file="~nobody-of-that-name/.env")
+    with pytest.raises(ConfigError, match=r"~nobody-of-that-name/\.env: there is no such user"):
+        substitute_variables(entry, {}, Path(), "f.json: a")
+
+
 def test_a_file_of_other_bytes_is_named():
     """A mark at its beginning, which some editors write, is none."""
     with pytest.raises(ConfigError, match=r"f\.json: not UTF-8"):

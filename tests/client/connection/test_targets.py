@@ -94,6 +94,9 @@ def test_a_server_object_is_reached_in_memory() -> None:
         (42, "cannot connect to 42"),
         (b"server", "cannot connect to b'server'"),
         (["server", 5], "cannot connect to"),
+        ({"url": "shop.example/mcp"}, "has to begin with one of http, https, ws, wss, and name a host"),
+        ({"url": "ftp://shop.example"}, "has to begin with one of http"),
+        ({"url": "https:///mcp"}, "and name a host"),
     ],
 )
 def test_what_is_no_target_says_what_one_is(target: Any, why: str) -> None:

@@ -138,6 +138,11 @@ def test_a_profile_adds_to_what_holds_for_all():
             "line 2: gateway.profiles.p.servers.a.names: there is no such key",
         ),
         ("[gateway]\nservers = 1", "line 2: gateway.servers: Expected `object`"),
+        ("[gateway.servers]\na = 1", "line 2: gateway.servers.a: is a table: write .gateway.servers.a."),
+        (
+            "[gateway.servers.a]\n[gateway.servers.b]\nstart_timeout = 'x'",
+            "line 3: gateway.servers.b.start_timeout: Expected `float",
+        ),
     ],
 )
 def test_a_misspelt_list_is_told(text: str, told: str):

@@ -147,6 +147,13 @@ def test_a_store_is_the_same_from_every_folder(place: Place, said: str, where: s
     assert place.load().store == where.format(home=place.environ["XDG_CONFIG_HOME"])
 
 
+def test_a_store_in_the_home_of_an_unknown_user_is_named(place: Place):
+    """A spelling mistake, and no fault of ours."""
+    place.write(user='[defaults]\nstore = "~nobody-of-that-name/host.db"')
+    with pytest.raises(ConfigError, match=r"~nobody-of-that-name/host\.db: there is no such user"):
+        place.load()
+
+
 def test_notices_go_where_the_user_says(place: Place):
     """The bell rings unless it is silenced; nobody is told unless a service is named."""
     assert (place.load().notify.bell, place.load().notify.targets) == (True, ())

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.errors import ConfigError
-from antiphon.machine.files import decode_text, find_home, name_errors, parse_toml, read_file
+from antiphon.machine.files import decode_text, expand_home, find_home, name_errors, parse_toml, read_file
 
 MAX_FILE = 1024 * 1024
 """Most bytes; a file with a hundred servers has 50 kB."""
@@ -102,7 +102,7 @@ def read_servers(data: bytes, place: Path) -> dict[str, ServerEntry]:
         try:
             servers[name] = _read_entry(members)
         except (msgspec.ValidationError, ConfigError) as error:
-            servers[name] = ServerEntry(fault=f"{section}.{name}: {error}")
+            servers[name] = ServerEntry(fault=f"{section}.{name}: {_name_member(str(error), members)}")
     return servers
 
 
@@ -145,7 +145,7 @@ def substitute_variables(entry: ServerEntry, environ: Mapping[str, str], folder:
 
     given = {name: environ[name] for name in entry.env_vars if name in environ}
     if entry.env_file is not None:
-        given |= _read_env_file(folder / Path(fill(entry.env_file)).expanduser(), place)
+        given |= _read_env_file(folder / expand_home(fill(entry.env_file)), place)
     return structs.replace(
         entry,
         command=None if entry.command is None else fill(entry.command),
@@ -232,6 +232,13 @@ def _find_section(read: object) -> tuple[str, dict[str, Any]]:
     raise ConfigError(f": has no servers; they stand under one of: {', '.join(_SECTIONS)}")
 
 
+def _name_member(mistake: str, members: Any) -> str:
+    """Name the variable or the header that is wrong, which msgspec calls ``[...]``."""
+    found = re.search(r"`\$\.(\w+)\[\.\.\.\]`", mistake)
+    wrong = [name for name, value in members[found[1]].items() if not isinstance(value, str)] if found else ["..."]
+    return mistake.replace("[...]", f"[{json.dumps(wrong[0])}]") if found else mistake
+
+
 class _ForwardedVariable(Struct):
     """A variable that Codex passes on, written as a table."""
 
@@ -295,8 +302,8 @@ def _read_entry(members: object) -> ServerEntry:
     headers |= {name: f"${{{variable}}}" for name, variable in (said.env_http_headers or {}).items()}
     if said.bearer_token_env_var:
         headers["Authorization"] = f"Bearer ${{{said.bearer_token_env_var}}}"
-    return ServerEntry(
-        command=words[0] if words else None,
+    entry = ServerEntry(
+        command=(words[0] or None) if words else None,
         args=[*words[1:], *(said.args or [])],
         env={**(said.environment or {}), **(said.env or {})},
         env_vars=[one if isinstance(one, str) else one.name for one in said.env_vars],
@@ -309,3 +316,7 @@ def _read_entry(members: object) -> ServerEntry:
         start_timeout=said.seconds_to_start,
         origin=said.origin,
     )
+    for text in entry.texts:
+        if "\0" in text or text.encode("utf-8", "replace").decode() != text:
+            raise ConfigError(f"{text!a} has a character that is not allowed in it")
+    return entry

@@ -91,9 +91,12 @@ def locate_target(target: Target) -> Serves | Command | Address:
 def _make_address(url: str, headers: Mapping[str, str] | None) -> Address:
     try:
         # ``urlsplit`` validates the port only when it is read.
-        _ = urlsplit(url).port
+        parts, _ = urlsplit(url), urlsplit(url).port
     except ValueError as error:
         raise ConfigError(f"cannot read the URL {url!r}: {error}") from None
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        named = ", ".join(_SCHEMES)
+        raise ConfigError(f"not the address of a server: it has to begin with one of {named}, and name a host")
     return Address(url=url, headers=headers)
 
 

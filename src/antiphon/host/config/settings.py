@@ -29,6 +29,7 @@ from antiphon.host.review.notify import NoticeTarget
 from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import MAX_REASON, MAX_UNDO
 from antiphon.identity import command_of, launch_of
+from antiphon.machine.files import expand_home
 from antiphon.machine.loopback import is_loopback
 from antiphon.machine.other_frameworks import suggest_similar
 from antiphon.wire.origin import Launch, describe_target, identify_target, list_coarser
@@ -131,7 +132,7 @@ class ServerEntry(ServerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
         """Return the entry with an absolute folder; ``folder`` is that of its file."""
         if self.target is None or (isinstance(self.target, str) and "://" in self.target):
             return self
-        return msgspec.structs.replace(self, cwd=str(folder / Path(self.cwd or ".").expanduser()))
+        return msgspec.structs.replace(self, cwd=str(folder / expand_home(self.cwd or ".")))
 
     @property
     def find_identity(self) -> str:
@@ -221,7 +222,7 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         given = [bool(self.issuer), bool(self.client_id), *([True] if self.client_secret else [])]
         if any(given) == (self.passwords is not None) or any(given) != all(given):
             raise ValueError("people sign in either with issuer and client_id, or with passwords")
-        if self.passwords is not None and not Path(self.passwords).expanduser().is_absolute():
+        if self.passwords is not None and not expand_home(self.passwords).is_absolute():
             raise ValueError("passwords is a whole path: ~/.config/antiphon/people.toml")
         for name, address in (("url", self.url), ("issuer", self.issuer or self.url)):
             parts = urlsplit(address)

@@ -79,7 +79,7 @@ def _combine_documents(
     store = said.defaults.store
     if store is not None and store not in ("default", "memory") and "://" not in store:
         # The path must not depend on the current folder.
-        store = str(files[0].absolute().parent / Path(store).expanduser())
+        store = str(files[0].absolute().parent / settings.expand_home(store))
     return settings.Config(
         **tables,
         default=chosen.model or said.defaults.model,
@@ -236,10 +236,14 @@ class _Reader:
             if inner is None:
                 continue
             if isinstance(value, dict) and get_origin(fields.get(name)) is dict:
-                # A table of tables, by names that a user chooses.
+                # A table of tables, by names that a user chooses, which msgspec's errors leave out.
                 for key, item in cast("Table", value).items():
                     if isinstance(item, dict):
-                        self._check_table(cast("Table", item), inner, (*place, name, key))
+                        self._convert(cast("Table", item), inner, (*place, name, key))
+                    else:
+                        self._fail(
+                            (*place, name, key), f"is a table: write [{'.'.join(map(str, (*place, name, key)))}]"
+                        )
             elif isinstance(value, dict):
                 self._check_table(cast("Table", value), inner, (*place, name))
             elif isinstance(value, list):
