@@ -146,6 +146,11 @@ def test_only_what_is_named_changes(rest: dict[str, Any], servers: dict[str, Any
         ('{"a": 1 "b": 2}', "line 1, column 9: a comma is wanted here"),
         ("[]", "line 1, column 1: an object is wanted here"),
         ('{"a": "x', "line 1, column 7: not JSON"),
+        (
+            # Hosts use the last one, so that servers in the first are none of theirs.
+            '{"mcpServers": {},\n "mcpServers": {}}',
+            "line 2, column 2: mcpServers stands here for the second time; leave one of them",
+        ),
     ],
 )
 def test_what_is_no_json_is_named_with_its_place(text: str, place: str):
@@ -174,6 +179,15 @@ def test_a_mistake_in_an_entry_is_named_with_its_own_place(entry: str, told: str
 def test_what_is_no_toml_or_yaml_is_refused(name: str, text: str):
     """With the library's words for it."""
     with pytest.raises(ConfigError, match=f"{name}: not (TOML|YAML)"):
+        read_document(Path(name), text.encode(), "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("c.toml", "x = 1"), ("g.yaml", "x: [a]"), ("g.yaml", "[x]"), ("g.yaml", "text")]
+)
+def test_servers_that_are_no_table_are_refused(name: str, text: str):
+    """Its owner learns which member is wrong."""
+    with pytest.raises(ConfigError, match=f"^{name}: x is no table with servers in it$"):
         read_document(Path(name), text.encode(), "x")
 
 

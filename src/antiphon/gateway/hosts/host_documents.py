@@ -29,12 +29,14 @@ def read_document(path: Path, data: bytes, section: str) -> HostDocument:
     """Read a file by the ending of its name; raise ``ConfigError`` if it cannot be read, or a package is missing."""
     text = decode_text(data, path, MAX_BYTES, encoding="utf-8")
     try:
-        if path.suffix == ".toml":
-            return _Toml(path, text, section)
-        if path.suffix in (".yaml", ".yml"):
-            return _Yaml(path, text, section)
+        if path.suffix in (".toml", ".yaml", ".yml"):
+            document = (_Toml if path.suffix == ".toml" else _Yaml)(path, text, section)
+            document.servers().items()
+            return document
     except ImportError as error:
         raise ConfigError(f"{path} needs more packages ({error.name}): {describe_install('gateway')}") from None
+    except AttributeError:
+        raise ConfigError(f"{path}: {section} is no table with servers in it") from None
     return _Json(path, text, section)
 
 
@@ -74,9 +76,11 @@ class _Json:
         self._section = section
         self._tokens = self._list_tokens()
         self._root = self._object(0)
-        held = next((member for member in self._root.members if member.name == section), None)
+        held = [member for member in self._root.members if member.name == section]
+        if len(held) > 1:
+            raise self._wrong(held[1].start, f"{section} stands here for the second time; leave one of them")
         self._held = (
-            None if held is None else self._object(bisect_left(self._tokens, held.value, key=lambda token: token[1]))
+            self._object(bisect_left(self._tokens, held[0].value, key=lambda token: token[1])) if held else None
         )
 
     def servers(self) -> dict[str, Any]:
