@@ -164,6 +164,19 @@ def test_nothing_hidden_or_made_by_tools_is_packed(cli: Cli, folder: Path):
         ]
 
 
+def test_what_is_not_packed_is_not_looked_at(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """A ``.venv`` has thousands of files, and a folder of data may have millions."""
+    change(folder, "exclude = [", 'exclude = ["data", ')
+    for place in (".venv/lib", "node_modules/a", "data/b"):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+    seen = list[str]()
+    listing = Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda path: (seen.append(path.name), listing(path))[1])
+    assert cli("pack", str(folder)).code == 0
+    assert {".venv", "lib", "node_modules", "a", "data", "b"} & {*seen} == set()
+    assert "maps" in seen
+
+
 def test_the_same_files_give_the_same_bytes(cli: Cli, folder: Path):
     """Times and rights of the files do not matter."""
     assert cli("pack", str(folder)).code == 0

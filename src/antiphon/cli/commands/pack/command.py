@@ -93,10 +93,11 @@ def _read_tables(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def _read_files(folder: Path, exclude: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Read what is packed: nothing hidden, nothing that tools have made, and no links."""
     left = _MAX_BYTES, _MAX_FILES
-    for path in sorted(folder.rglob("*")):
-        place = path.relative_to(folder)
-        name = place.as_posix()
-        if any(part.startswith(".") or part in TOOL_FOLDERS or part.endswith(_SUFFIXES) for part in place.parts):
+    pending = sorted(folder.iterdir(), reverse=True)
+    while pending:
+        path = pending.pop()
+        name = path.relative_to(folder).as_posix()
+        if path.name.startswith(".") or path.name in TOOL_FOLDERS or path.name.endswith(_SUFFIXES):
             continue
         if any(fnmatchcase(name, each) or fnmatchcase(name, f"{each}/*") for each in exclude):
             continue
@@ -105,6 +106,8 @@ def _read_files(folder: Path, exclude: Sequence[str]) -> Iterator[tuple[str, byt
         if path.is_symlink():
             raise ConfigError(f"{path}: is a link: put a file there, or add it to exclude in [tool.antiphon.pack]")
         if path.is_dir():
+            # Only what is packed is looked at: a ``.venv`` has thousands of files.
+            pending += sorted(path.iterdir(), reverse=True)
             continue
         data = read_file(path, left[0] + 1)
         left = left[0] - len(data), left[1] - 1
