@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import pytest
+
 from tests.cli.commands.test_audit import spent
 from tests.cli.program import COMMAND, Done, environment
 
@@ -105,3 +107,21 @@ async def test_a_file_is_continued_from_a_position(kept, audit: Callable[..., Do
     assert [row["seq"] for row in rows] == ["1", "2"]
     position.write_text("many", encoding="utf-8")
     assert audit(*words).code == 2
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"9" * 30, b"", b"-1", b"x"])
+def test_a_position_that_is_none_is_named(data: bytes, audit: Callable[..., Done], tmp_path: Path):
+    """Nothing is exported from a place that nobody knows."""
+    file = tmp_path / "position"
+    file.write_bytes(data)
+    done = audit("export", "--position", str(file))
+    assert (done.code, done.err) == (2, f"antiphon: {file}: holds no number of a record\n")
+
+
+@pytest.mark.parametrize("name", ["", "missing/out"])
+async def test_what_cannot_be_written_is_named(name: str, kept, audit: Callable[..., Done]):
+    """As it was typed."""
+    await kept(spent(1.0, 1))
+    done = audit("export", "-o", name)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"antiphon: {name or '.'}: ")

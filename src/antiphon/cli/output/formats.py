@@ -257,14 +257,16 @@ def parse_moment(option: str, text: str, now: float, direction: int) -> float:
     """Read a duration from now in this direction, or an ISO 8601 date or time (UTC unless it says otherwise)."""
     length = _LENGTH.fullmatch(text.strip())
     if length:
-        return min(max(0.0, now + direction * int(length["number"]) * _SECONDS[length["unit"]]), _END)
-    try:
-        read = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(
-            f"{option}: {text!r} is not a time: write 30m, 12h, 7d, 2026-12-01 or 2026-12-01T18:00"
-        ) from None
-    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+        moment = now + direction * int(length["number"]) * _SECONDS[length["unit"]]
+    else:
+        try:
+            read = datetime.fromisoformat(text)
+        except ValueError:
+            raise ConfigError(
+                f"{option}: {text!r} is not a time: write 30m, 12h, 7d, 2026-12-01 or 2026-12-01T18:00"
+            ) from None
+        moment = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+    return min(max(0.0, moment), _END)
 
 
 def parse_money(option: str, text: str | None) -> int | None:

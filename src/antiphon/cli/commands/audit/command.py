@@ -31,7 +31,7 @@ from antiphon.host.review.history import sum_up_rows
 from antiphon.host.store import Store
 from antiphon.host.store.base import MAX_NUMBER
 from antiphon.host.store.chain import Fault, Head, RecordSearch, Step, verify_entries
-from antiphon.machine.files import open_file
+from antiphon.machine.files import name_errors, open_file
 
 _HEAD = re.compile(r"(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64})")
 _LONGEST_LINE = 64 * 1024 * 1024
@@ -61,7 +61,7 @@ async def verify_store(store: Store, known: Iterable[Head]) -> Proof:
 
 def verify_file(path: Path, known: Iterable[Head]) -> Proof:
     """Verify a file of JSON Lines."""
-    with open_file(path) as file:
+    with name_errors(path), open_file(path) as file:
         lines = (line.decode("utf-8", "replace") if len(line) <= _LONGEST_LINE else "" for line in file)
         head, fault = check_lines(lines, known)
     return Proof(records=head.seq, head=head, fault=fault)

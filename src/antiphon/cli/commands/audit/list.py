@@ -27,6 +27,7 @@ from antiphon.host.review.summary import load_texts, outcome_text
 from antiphon.host.store import Store
 from antiphon.host.store import ask_rows as gathering
 from antiphon.host.store.ask_rows import SpentRow
+from antiphon.host.store.base import MAX_NUMBER
 from antiphon.host.store.chain import Entry, Record, RecordSearch
 from antiphon.machine.files import open_replacement, replace_file
 
@@ -219,8 +220,8 @@ class ExportPosition:
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
-        text = "0" if file is None or not file.exists() else read_input(file, 100).decode().strip()
-        if not text.isdecimal():
+        text = "0" if file is None or not file.exists() else read_input(file, 100).decode(errors="replace").strip()
+        if not text.isdecimal() or int(text) > MAX_NUMBER:
             raise ConfigError(f"{file}: holds no number of a record")
         self.seq = int(text)
         self.count = 0
