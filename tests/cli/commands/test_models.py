@@ -50,6 +50,17 @@ def test_without_configuration_a_model_lacks_its_key(cli: Cli):
     assert "ANTHROPIC_API_KEY" in done.out
 
 
+def test_a_choice_is_explained_for_a_server_as_it_is_called(cli: Cli):
+    """By its target, and not by its identity alone: an unknown identity may use all models."""
+    Path("shop.py").write_text("", encoding="utf-8")
+    text = CONFIG.replace('identity = "command:shop"', 'target = "shop.py"')
+    Path("antiphon-own.toml").write_text(text, encoding="utf-8")
+    words = ("models", "explain", ask(), "--config", "antiphon-own.toml", "--json")
+    [told] = cli(*words, "--server", "shop.py").objects
+    assert told["winner"] == "home"
+    assert cli(*words, "--server", "nowhere").code == 2
+
+
 def test_models_are_listed(configured: Cli):
     """With what is known of each; a key is never shown, only whether it is there."""
     done = configured("models")

@@ -12,8 +12,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from antiphon.cli.arguments import read_request
+from antiphon.cli.config_files import origin_at
 from antiphon.cli.host_options import read_configuration
-from antiphon.cli.options import Config, Json
+from antiphon.cli.options import Config, Json, complete_server
 from antiphon.cli.output.formats import FAILED, describe_verdict, make_score_columns, print_json, print_list, print_text
 from antiphon.errors import ConfigError
 from antiphon.host.budget import convert_to_nano, format_dollars
@@ -21,7 +22,11 @@ from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import key_variables, missing_key
 
-Server = Annotated[str | None, "--server IDENTITY: For explain: choose as for this server."]
+Server = Annotated[
+    str | None,
+    "--server TARGET: For explain: choose as for this server: a target as for antiphon call, or an identity.",
+    complete_server,
+]
 
 
 def command(
@@ -74,7 +79,7 @@ def command(
         return 0
     if request is None:
         raise ConfigError("explain needs a file: antiphon models explain REQUEST.json")
-    allowed = configured.for_server(server or "").models
+    allowed = configured.for_server(*(("",) if server is None else origin_at(server).identities)).models
     selection = models.select(read_request(request), allowed=allowed, left=_parse_dollars(left))
     if as_json:
         print_json(msgspec.to_builtins(selection))
