@@ -48,6 +48,13 @@ def test_other_messages_name_their_method(text: str, kind: type, tmp_path: Path)
 DEEP = b'{"method":"tools/call","params":{"name":"pay","arguments":{"a":%s}}}' % (b"[" * 60_000 + b"]" * 60_000)
 
 
+def test_a_mark_at_the_beginning_is_no_mistake(tmp_path: Path):
+    """Editors of Windows write it."""
+    file = tmp_path / "request.json"
+    file.write_bytes(b"\xef\xbb\xbf" + PARAMS.encode())
+    assert read_request(file).messages[0].role == "user"
+
+
 @pytest.mark.parametrize("data", [b"", b"\xff", b"{}", PARAMS.replace("user", "root").encode(), DEEP])
 def test_what_is_none_is_a_mistake(data: bytes, tmp_path: Path):
     """Named by its file."""

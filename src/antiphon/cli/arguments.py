@@ -6,6 +6,7 @@ of the type that the input schema of a tool has; the server validates the values
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import math
@@ -86,11 +87,16 @@ def read_input(path: Path, most: int = _LARGEST) -> bytes:
     return data
 
 
+def read_text(path: Path) -> str:
+    """Read a file of UTF-8, whose mark at the beginning is left out; ``-`` is standard input."""
+    return decode_text(read_input(path), path, _LARGEST)
+
+
 def _read_word(word: str) -> str:
     """Return the text that a word stands for: the content of a file, standard input, or itself."""
     if word != "-" and not word.startswith("@"):
         return word
-    return decode_text(read_input(Path(word.removeprefix("@")), _LARGEST), word, _LARGEST)
+    return read_text(Path(word.removeprefix("@")))
 
 
 def _parse_json(place: str, text: str) -> object:
@@ -98,7 +104,8 @@ def _parse_json(place: str, text: str) -> object:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError) as error:
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        raise ConfigError(f"{place}: {shown!r} is not JSON: {find_json_mistake(text.encode()) or error}") from None
+        mistake = find_json_mistake(text.encode("utf-8", "replace")) or error
+        raise ConfigError(f"{place}: {shown!r} is not JSON: {mistake}") from None
 
 
 def _find_property(schema: Schema, key: str) -> Schema:
@@ -120,7 +127,7 @@ def _convert_value(key: str, text: str, wanted: Schema, root: Schema) -> object:
     for read, _ in readers:
         with contextlib.suppress(ValueError, RecursionError, click.BadParameter):
             return read(text, wanted, root)
-    raise ConfigError(f"{key}={text}: {readers[-1][1]} is needed")
+    raise ConfigError(f"{key}={text[:_SHOWN]}: {readers[-1][1]} is needed")
 
 
 def _list_types(wanted: Schema, root: Schema, depth: int = 0) -> set[str]:
@@ -199,7 +206,7 @@ def read_request(path: Path) -> CreateMessageRequestParams:
 
 def read_ask(path: Path, others: Mapping[str, type[Asked]] = _ASKS) -> Asked:
     """Read a sampling request, or the message of an elicitation or a tool call, which names its method."""
-    data = read_input(path)
+    data = read_input(path).removeprefix(codecs.BOM_UTF8)
     try:
         message = msgspec.json.decode(data, type=_FileMessage)
         kind = others.get(message.method, CreateMessageRequestParams)

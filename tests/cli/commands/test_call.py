@@ -41,6 +41,19 @@ def test_arguments_may_be_one_object(shop: Cli):
     assert result["structuredContent"] == {"a": 2}
 
 
+def test_a_result_that_cannot_be_written_is_not_lost(shop: Cli, tmp_path: Path):
+    """The tool has run, and may not be called a second time."""
+    done = shop("call", SHOP, "price", "product=42", "pieces=3", "-o", str(tmp_path / "missing" / "file"))
+    assert (done.code, done.out.partition(" at ")[0]) == (1, "42: 3")
+    assert "missing/file: No such file or directory" in done.err
+
+
+def test_a_long_argument_is_shortened_in_a_message(shop: Cli):
+    """So that the message is read, and not what was typed."""
+    done = shop("call", SHOP, "price", "product=42", f"pieces={'x' * 5000}")
+    assert (done.code, len(done.err) < 400, "a whole number is needed" in done.err) == (2, True, True)
+
+
 def test_every_kind_of_content_is_shown(shop: Cli):
     """What is no text is named."""
     assert shop("call", SHOP, "everything").out.splitlines() == [

@@ -273,7 +273,8 @@ def test_cases_are_compared_with_the_decisions(cli: Cli):
     Path("cases.toml").write_text(CASES, encoding="utf-8")
     done = cli("policy", "test", "cases.toml", "--config", "rules.toml")
     assert (done.code, done.out.splitlines()[-1]) == (0, "2 of 2 as expected")
-    Path("cases.toml").write_text(CASES.replace('"deny"', '"allow"'), encoding="utf-8")
+    # With the mark that editors of Windows write.
+    Path("cases.toml").write_text(CASES.replace('"deny"', '"allow"'), encoding="utf-8-sig")
     done = cli("policy", "test", "cases.toml", "--config", "rules.toml")
     assert done.code == 1
     assert "without an amount: expected allow, but deny: tool ==" in done.out

@@ -184,7 +184,7 @@ async def test_workers_are_said_once_and_end_together():
         (["--http", "0.0.0.0:8000"], "allowed_hosts"),
         (["--stateless", "--workers", "2"], "--stateless, --workers: for a network only"),
         (["--sse", "127.0.0.1:0", "--workers", "2"], "a session over HTTP+SSE lives in one process"),
-        (["--ws", "127.0.0.1:0", "--stateless"], "websocket: "),
+        (["--ws", "127.0.0.1:0", "--stateless"], "--stateless: the sessions of --ws 127.0.0.1:0 cannot be left out"),
     ],
 )
 def test_an_address_that_cannot_be_served_is_named(arguments: list[str], message: str, cli: Cli):

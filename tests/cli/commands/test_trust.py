@@ -49,6 +49,17 @@ def test_what_is_trusted_is_listed_and_taken_back(cli: Cli):
     assert (again.code, again.out) == (1, "a.json: was not trusted\n")
 
 
+def test_a_file_that_cannot_be_read_keeps_none_from_the_list(cli: Cli):
+    """It may be in a folder that was taken from this user."""
+    Path("a.json").write_text('{"servers": {}}', encoding="utf-8")
+    Path("b.json").write_text('{"servers": {}}', encoding="utf-8")
+    assert cli("trust", "add", "a.json", "b.json").code == 0
+    Path("a.json").unlink()
+    Path("a.json").symlink_to("a.json")
+    done = cli("trust", "list")
+    assert [line.split("\t")[-1] for line in done.out.splitlines()] == ["cannot be read", "as it was"]
+
+
 def test_the_whole_environment_is_trusted_by_itself(cli: Cli):
     """It is named when it is given, and in the list; trusting the file anew without it takes it back."""
     Path(".mcp.json").write_text('{"mcpServers": {}}')

@@ -20,7 +20,7 @@ from antiphon.cli.arguments import read_arguments
 from antiphon.cli.commands.read import format_signature
 from antiphon.cli.open_client import open_client
 from antiphon.cli.options import AnswerOptions, ClickCommand, CommandGroup, Json, ModelApi, Reach, TargetText
-from antiphon.cli.output.formats import FAILED, prefix_errors, print_json, print_list, print_text
+from antiphon.cli.output.formats import FAILED, Failed, prefix_errors, print_json, print_list, print_text
 from antiphon.cli.output.output_files import Output, format_blocks, parts_of, save_parts
 from antiphon.cli.output.progress import Teller
 from antiphon.client.client import Client
@@ -83,13 +83,7 @@ async def command(
                     result = await handle.result()
                 else:
                     result = await client.call_tool(tool, given, progress=teller.progress)
-    if as_json:
-        print_json(result)
-    if output is not None and not result.is_error:
-        for file in save_parts(parts_of(result.content), output):
-            teller.say(f"{file} written", "green")
-    elif not as_json:
-        show_result(result)
+    _print_or_save(result, output, teller, as_json=as_json)
     if result.is_error:
         required: object = known.input_schema.get("required")
         needed = cast("list[object]", required) if isinstance(required, list) else []
@@ -99,6 +93,22 @@ async def command(
             takes += "; -v shows what its server writes about it"
         teller.say(f"{tool}: the tool reports a failure{takes}", "red")
     return FAILED if result.is_error else 0
+
+
+def _print_or_save(result: CallToolResult, output: Path | None, teller: Teller, *, as_json: bool) -> None:
+    if as_json:
+        print_json(result)
+    if output is not None and not result.is_error:
+        try:
+            for file in save_parts(parts_of(result.content), output):
+                teller.say(f"{file} written", "green")
+        except Failed:
+            # The tool has done its work, so that its result must not be lost with the file.
+            if not as_json:
+                show_result(result)
+            raise
+    elif not as_json:
+        show_result(result)
 
 
 async def _find_tool(client: Client, name: str) -> Tool:

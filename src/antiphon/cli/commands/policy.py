@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from antiphon.cli.arguments import Asked, find_by_prefix, read_ask, read_input
+from antiphon.cli.arguments import Asked, find_by_prefix, read_ask, read_input, read_text
 from antiphon.cli.config_files import names_of, origin_at
 from antiphon.cli.host_options import read_configuration
 from antiphon.cli.options import CommandGroup, ConfigFile, Json, complete_server, user_name
@@ -116,11 +116,11 @@ def judge_case(case: CallCase, *, headless: bool = False) -> Judged:
 def read_cases(path: Path) -> list[CallCase]:
     """Read the cases of a file: tables ``[[cases]]`` in TOML."""
     try:
-        cases = msgspec.convert(parse_toml(read_input(path).decode()), dict[str, list[CallCase]])["cases"]
+        cases = msgspec.convert(parse_toml(read_text(path)).get("cases", ()), list[CallCase])
         if not cases or any(case.expect is None for case in cases):
             raise ValueError("there are none, or one lacks expect")
         return cases
-    except (ValueError, KeyError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not a file of cases ([[cases]] with tool and expect): {error}") from None
 
 

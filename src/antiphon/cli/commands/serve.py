@@ -48,6 +48,8 @@ def command(
     place = listening.place
     if place is not None:
         options = listening.options(load_config(os.environ, file=config).auth if config is not None else None)
+        if stateless and place.kind != "http":
+            raise ConfigError(f"--stateless: the sessions of {place.option} cannot be left out; take --http")
         if stateless:
             options["stateless"] = True
 

@@ -10,7 +10,9 @@ from antiphon.cli.options import CommandGroup, Json
 from antiphon.cli.output.formats import FAILED, print_list, print_text
 from antiphon.cli.output.formats import format_time as moment
 from antiphon.client.connection.server_files import read_servers
+from antiphon.errors import ConfigError
 from antiphon.host.config.toml_files import Trust, Trusted
+from antiphon.machine.files import is_there
 
 commands = CommandGroup(
     help="Decide which server files of projects may be used.\n\n"
@@ -71,6 +73,9 @@ def _describe_state(one: Trusted) -> str:
     if one.is_moved:
         return "its servers are behind the gateway"
     path = Path(one.path)
-    if not path.is_file():
-        return "is gone"
-    return "as it was" if Trust().covers(path, read_bytes(path)) else "has changed: asks again"
+    try:
+        if not is_there(path):
+            return "is gone"
+        return "as it was" if Trust().covers(path, read_bytes(path)) else "has changed: asks again"
+    except ConfigError:
+        return "cannot be read"
