@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pydantic_ai import RunContext
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.usage import RunUsage
 
 from antiphon import Client, Server
 from antiphon.adapters.pydantic_ai import AntiphonToolset
@@ -62,3 +67,21 @@ async def test_a_file_that_wants_variables_must_be_trusted(tmp_path: Path):
         with pytest.raises(ConfigError, match=said):
             async with AntiphonToolset(path, host=Host(Scripted([]), reviewer=None)):
                 pass
+
+
+async def test_a_file_of_plain_entries_offers_all_of_their_tools(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """As hosts write them, in the folder where VS Code has it; one that is wrong is named, and costs no other."""
+    program = tmp_path / "shop.py"
+    program.write_text(
+        "from antiphon import Server\nserver = Server('s')\n"
+        "@server.tool\ndef price() -> str:\n    return '3'\nserver.run()\n"
+    )
+    file = tmp_path / ".vscode" / "mcp.json"
+    file.parent.mkdir()
+    entry = {"command": sys.executable, "args": ["${workspaceFolder}/shop.py"]}
+    file.write_text(json.dumps({"servers": {"shop": entry, "wrong": {"command": 5}}}))
+    async with AntiphonToolset(file, host=Host(Scripted([]), reviewer=None)) as toolset:
+        assert list(await toolset.get_tools(RunContext(deps=None, model=TestModel(), usage=RunUsage()))) == [
+            "shop__price"
+        ]
+    assert "servers.wrong: Expected `str | array | null`, got `int` - at `$.command`" in caplog.text

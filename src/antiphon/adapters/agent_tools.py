@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn, Self, TypedDict, Unpack
 
 from antiphon.client.client import Client
-from antiphon.client.connection.server_files import read_servers, substitute_variables, variables_in
+from antiphon.client.connection.server_files import find_project, read_servers, substitute_variables, variables_in
 from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, LocalProtocolError, PeerError, Rejected
 from antiphon.gateway.gateway import Gateway
 from antiphon.host.agent_run.offered_tools import OfferedTool, call_for_model, call_tool, offer_tools
@@ -207,16 +207,20 @@ class AgentTools:
         entries = read_servers(data, path)
         if any(variables_in(entry) for entry in entries.values()) and not Trust().covers(path, data):
             raise ConfigError(f"{path} wants variables of the environment: antiphon trust add {path}")
+        project = find_project(path)
         entries = {
-            name: substitute_variables(entry, os.environ, path.parent, f"{path}: {name}")
-            for name, entry in entries.items()
-            if entry.fault is None
+            name: substitute_variables(entry, os.environ, project, f"{path}: {name}") for name, entry in entries.items()
         }
         if self._host is None:
             host = self._host = open_host()
             held.push_async_callback(self._forget, host)
-        targets = {name: entry.target for name, entry in entries.items()}
-        return Gateway(targets, self._host, tools={name: entry.tool_globs for name, entry in entries.items()})
+        # The gateway logs what is wrong with an entry, which costs the other servers nothing.
+        targets = {
+            name: entry.target if entry.fault is None else {"fault": f"{path}: {entry.fault}"}
+            for name, entry in entries.items()
+        }
+        tools = {name: entry.tool_globs for name, entry in entries.items() if entry.tool_globs}
+        return Gateway(targets, self._host, tools=tools)
 
     async def _forget(self, host: Host) -> None:
         self._host = None

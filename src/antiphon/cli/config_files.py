@@ -183,11 +183,9 @@ def fill_entry(path: Path, name: str, entry: server_files.ServerEntry) -> FoundE
         if not trust.has(source, entry.origin.sha256) and not trust.covers(path, read_bytes(path)):
             remedy = f"Look at it, then: antiphon trust add {path}"
             raise ConfigError(f"{path}: {name}: came from {source}, which is not trusted any more. {remedy}")
-    folder = source.absolute().parent
-    project = folder.parent if folder.name in (".vscode", ".cursor", ".zed") else folder
-    return FoundEntry(
-        server_files.substitute_variables(entry, os.environ, project, f"{path}: {name}"), path, may_inherit
-    )
+    project = server_files.find_project(source)
+    filled = server_files.substitute_variables(entry, os.environ, project, f"{path}: {name}")
+    return FoundEntry(filled, path, may_inherit)
 
 
 def describe_servers(servers: Mapping[str, server_files.ServerEntry]) -> Iterator[str]:

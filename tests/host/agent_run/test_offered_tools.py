@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import CallTimeout, ConfigError, Rejected
+from antiphon import Client, Server
+from antiphon.errors import CallTimeout, ConfigError, MethodNotFound, Rejected
 from antiphon.host.agent_run.offered_tools import (
     OfferedTool,
     call_tool,
@@ -135,3 +136,15 @@ async def test_a_model_is_offered_a_schema_that_its_vendor_takes():
     """Vendors refuse the whole request for one tool whose parameters are no object."""
     offered = await offer_tools([PlainSource()])
     assert offered["say"].tool.input_schema == {"oneOf": [{}], "type": "object"}
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_server_without_tools_costs_the_others_nothing(revision: str):
+    """One that has only prompts may stand beside others; alone, its error says that there are no tools."""
+    shop, desk = Server("shop"), Server("desk")
+    shop.tool(lambda: "3", name="price")
+    desk.prompt(lambda: "Hello", name="greeting")
+    async with Client(desk, revision=revision) as one, Client(shop, revision=revision) as other:
+        assert list(await offer_tools([one, other])) == ["price"]
+        with pytest.raises(MethodNotFound, match="does not offer tools"):
+            await offer_tools([one])

@@ -17,7 +17,7 @@ import click
 from antiphon.cli.config_files import ask_for_trust, describe_servers, read_config
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list
-from antiphon.client.connection.server_files import substitute_variables
+from antiphon.client.connection.server_files import find_project, substitute_variables
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.installation import KNOWN, FileChange, Installation, place_of
 from antiphon.host.checks.redact import mask_text
@@ -118,7 +118,7 @@ def _report_change(place: Installation, change: FileChange, title: str) -> Itera
         yield f"Left as it is: {name} ({why})."
     for name, entry in change.servers.items():
         try:
-            substitute_variables(entry, os.environ, place.path.parent, name)
+            substitute_variables(entry, os.environ, find_project(place.path), name)
         except ConfigError as error:
             yield f"Cannot start: {error}."
         if entry.url is not None and not any(header.lower() == "authorization" for header in entry.headers):

@@ -119,6 +119,12 @@ def variables_in(entry: ServerEntry) -> list[str]:
     return list(dict.fromkeys([*referred, *entry.env_vars]))
 
 
+def find_project(path: Path) -> Path:
+    """Return the folder of the project that a file with servers belongs to, for ``${workspaceFolder}``."""
+    folder = path.absolute().parent
+    return folder.parent if folder.name in (".vscode", ".cursor", ".zed") else folder
+
+
 def substitute_variables(entry: ServerEntry, environ: Mapping[str, str], folder: Path, place: str) -> ServerEntry:
     """Substitute ``${NAME}``, ``${NAME:-default}``, ``${env:NAME}``, ``{env:NAME}`` and two folders.
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from antiphon.errors import AntiphonError, ConfigError, LocalProtocolError, PeerError, Rejected
+from antiphon.errors import AntiphonError, ConfigError, LocalProtocolError, MethodNotFound, PeerError, Rejected
 from antiphon.host.checks.validate import MAX_JSON_DEPTH, inspect_media
 from antiphon.host.providers.base import plain_names
 from antiphon.wire import content
@@ -97,8 +97,20 @@ def as_sources(tools: ToolSource | Sequence[ToolSource]) -> Sequence[ToolSource]
 
 
 async def offer_tools(sources: Sequence[ToolSource]) -> dict[str, OfferedTool]:
-    """List the tools for a model by their names for it. Of two tools with one name, the first keeps it."""
-    found = [(source, fit_schemas(tool)) for source in sources async for tool in source.tools() if is_for_model(tool)]
+    """List the tools for a model by their names for it. Of two tools with one name, the first keeps it.
+
+    Raises:
+        MethodNotFound: none of the servers has tools; one that has none costs the others nothing.
+    """
+    found: list[tuple[ToolSource, Tool]] = []
+    lacking: MethodNotFound | None = None
+    for source in sources:
+        try:
+            found += [(source, fit_schemas(tool)) async for tool in source.tools() if is_for_model(tool)]
+        except MethodNotFound as error:
+            lacking = error
+    if lacking is not None and not found:
+        raise lacking
     names = plain_names([tool.name for _, tool in found])
     return {
         name: OfferedTool(name=name, tool=tool, source=source)
