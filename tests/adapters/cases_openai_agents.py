@@ -10,7 +10,7 @@ import pytest
 from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from antiphon import Client
+from antiphon import Client, Server
 from antiphon.adapters.openai_agents import AntiphonServer
 from antiphon.gateway import Gateway
 from antiphon.host import Host, MemoryStore, Policy, Rule
@@ -151,3 +151,19 @@ async def test_the_hosts_reviewer_is_asked_once_behind_a_gateway():
         assert [prompt.name for prompt in (await adapter.list_prompts()).prompts] == ["greet"]
         assert "Hello, Ada" in str(await adapter.get_prompt("greet", {"name": "Ada"}))
     assert (len(person.shown), called) == (1, ["hat"])
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_servers_without_prompts_keep_none_from_the_list(revision: str):
+    """They refuse to list any, and others beside them have some."""
+    server = Server("desk")
+
+    @server.prompt
+    def greet(name: str) -> str:
+        """Greet somebody."""
+        return f"Hello, {name}"
+
+    shop, desk = Client(every_kind([]), revision=revision), Client(server, revision=revision)
+    async with AntiphonServer([shop, desk]) as adapter:
+        assert [prompt.name for prompt in (await adapter.list_prompts()).prompts] == ["greet"]
+        assert "Hello, Ada" in str(await adapter.get_prompt("greet", {"name": "Ada"}))

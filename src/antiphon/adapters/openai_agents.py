@@ -13,6 +13,7 @@ from mcp import types
 from pydantic import BaseModel
 
 from antiphon.adapters.agent_tools import AgentOptions, AgentTools, Tools
+from antiphon.client.client import Client
 from antiphon.errors import ConfigError
 from antiphon.gateway.served_requests import fail_tool
 from antiphon.wire.envelope import encode_value
@@ -88,7 +89,7 @@ class AntiphonServer(AgentTools, MCPServer):
 
     async def list_prompts(self) -> types.ListPromptsResult:
         """List the prompts of all servers."""
-        prompts = [prompt for client in self._clients async for prompt in client.prompts()]
+        prompts = [prompt for client in self._list_prompting() async for prompt in client.prompts()]
         return _convert(types.ListPromptsResult, {"prompts": prompts})
 
     async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> types.GetPromptResult:
@@ -101,10 +102,14 @@ class AntiphonServer(AgentTools, MCPServer):
         Raises:
             ConfigError: no server has such a prompt.
         """
-        for client in self._clients:
+        for client in self._list_prompting():
             if name in [prompt.name async for prompt in client.prompts()]:
                 return _convert(types.GetPromptResult, await client.get_prompt(name, arguments or {}))
         raise ConfigError(f"no server has the prompt {name!r}")
+
+    def _list_prompting(self) -> list[Client]:
+        """Return the clients of servers that have prompts: the others refuse to list any."""
+        return [client for client in self._clients if client.server_capabilities.prompts is not None]
 
 
 def _convert(kind: type[_Theirs], value: object) -> _Theirs:
