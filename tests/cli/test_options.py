@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from antiphon.cli import options
@@ -62,3 +64,19 @@ def test_a_process_may_have_no_name(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(options.getpass, "getuser", fail)
     assert user_name() is None
+
+
+@pytest.mark.parametrize("words", [("check", SHOP, "--yes"), ("call", SHOP, "price"), ("demo", "--yes")])
+def test_what_is_no_number_is_refused(words: tuple[str, ...], cli: Cli):
+    """It is neither below nor above anything: a deadline of it never came."""
+    option = "--interval" if words[0] == "demo" else "--timeout"
+    done = cli(*words, option, "nan")
+    assert (done.code, "'nan' is not a number" in done.err) == (2, True)
+
+
+def test_settings_that_would_not_apply_are_refused(cli: Cli, tmp_path: Path):
+    """A file of another name is a list of servers for some commands, and the built-in settings were shown."""
+    file = tmp_path / "rules.conf"
+    file.write_text('[policy]\ndefault = "deny"\n', encoding="utf-8")
+    done = cli("policy", "show", "--config", str(file))
+    assert (done.code, "does not end in .toml, so its settings would not apply" in done.err) == (2, True)

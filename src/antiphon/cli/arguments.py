@@ -41,7 +41,8 @@ def read_arguments(typed: Iterable[str], schema: Schema) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for word in typed:
         if word == "-" or word.startswith("@") or word.lstrip().startswith("{"):
-            whole = _parse_json("the arguments", _read_word(word))
+            is_here = word.lstrip().startswith("{")
+            whole = _parse_json("the arguments", word if is_here else read_text(Path(word.removeprefix("@"))))
             if not isinstance(whole, dict):
                 raise ConfigError("the arguments: a JSON object is needed")
             values.update(cast("dict[str, Any]", whole))
@@ -90,13 +91,6 @@ def read_input(path: Path, most: int = _LARGEST) -> bytes:
 def read_text(path: Path) -> str:
     """Read a file of UTF-8, whose mark at the beginning is left out; ``-`` is standard input."""
     return decode_text(read_input(path), path, _LARGEST)
-
-
-def _read_word(word: str) -> str:
-    """Return the text that a word stands for: the content of a file, standard input, or itself."""
-    if word != "-" and not word.startswith("@"):
-        return word
-    return read_text(Path(word.removeprefix("@")))
 
 
 def _parse_json(place: str, text: str) -> object:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import inspect
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -58,6 +59,9 @@ class ClickCommand(click.Command):
         super().__init__(name, callback=self._call, params=params, help=usage.text)
 
     def _call(self, **given: Any) -> int | None:
+        if any(isinstance(one, float) and math.isnan(one) for one in given.values()):
+            # Neither below nor above any bound: click lets it pass, and a deadline of it never comes.
+            raise click.UsageError("'nan' is not a number.")
         # What may be repeated is a list, or None if it was not given.
         values: dict[str, Any] = {
             name: [*cast("tuple[Any, ...]", one)] or None if isinstance(one, tuple) else one
@@ -146,6 +150,17 @@ def _read_annotation(annotation: Any, default: Any) -> tuple[Any, str | None, di
     return kind, line, settings
 
 
+class TomlFile(click.Path):
+    """A configuration file. One of another name would be taken for a list of servers, and say nothing here."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path; an error of usage for one that does not end in ``.toml``."""
+        path = cast("Path", super().convert(value, param, ctx))
+        if path.is_file() and path.suffix != ".toml":
+            self.fail(f"{str(path)!r} does not end in .toml, so its settings would not apply.", param, ctx)
+        return path
+
+
 class CommandGroup(click.Group):
     """A command with subcommands; if none is named, the one called ``usual`` runs, with its options."""
 
@@ -213,7 +228,7 @@ Provider = Annotated[str | None, _TEXTS["provider"]]
 ModelName = Annotated[str | None, _TEXTS["model_name"]]
 Review = Annotated[ReviewAt | None, _TEXTS["review"]]
 StorePlace = Annotated[str | None, _TEXTS["store_place"]]
-ConfigFile = Annotated[Path | None, _TEXTS["config_file"]]
+ConfigFile = Annotated[Path | None, _TEXTS["config_file"], TomlFile(path_type=Path)]
 RevisionName = Annotated[str, _TEXTS["revision_name"].format(names=_NAMES)]
 Json = Annotated[bool, _TEXTS["json"]]
 For = Annotated[str | None, _TEXTS["for"]]

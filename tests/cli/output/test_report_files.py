@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from xml.etree import ElementTree as ET
+
+import pytest
 
 from antiphon.check.check_report import CheckReport, add_fault
 from antiphon.check.check_rules import read_rules
-from antiphon.cli.output.report_files import make_junit, make_sarif
+from antiphon.cli.output.report_files import make_junit, make_sarif, read_definitions
+from antiphon.errors import ConfigError
 from tests.check.test_check_report import make_report
 
 
@@ -42,3 +47,11 @@ def test_junit_has_no_character_that_xml_forbids():
     (suite,) = ET.fromstring(make_junit([report]))
     assert [one.attrib["name"] for one in suite] == ["rpc.id", "check"]
     assert "]]></failure><b a='&" in suite.attrib["name"]
+
+
+def test_an_earlier_report_is_a_file(tmp_path: Path):
+    """Opening a pipe would wait for whoever writes to it."""
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "missing"):
+        with pytest.raises(ConfigError, match=f"--since: .*{name} is no report of antiphon check --json"):
+            read_definitions(tmp_path / name)

@@ -95,6 +95,11 @@ async def command(
     return FAILED if result.is_error else 0
 
 
+def _make_absolute(root: str) -> str:
+    """Return the absolute path of a folder, so that the server gets its name and not a dot."""
+    return root if "://" in root else str(Path(root).absolute())
+
+
 def _print_or_save(result: CallToolResult, output: Path | None, teller: Teller, *, as_json: bool) -> None:
     if as_json:
         print_json(result)
@@ -118,11 +123,6 @@ async def _find_tool(client: Client, name: str) -> Tool:
             return tool
         names.append(tool.name)
     raise ConfigError(f"the server has no tool {name!r}: {suggest_similar(name, names)}")
-
-
-def _make_absolute(root: str) -> str:
-    """Return the absolute path of a folder, so that the server gets its name and not a dot."""
-    return root if "://" in root else str(Path(root).absolute())
 
 
 def _leave_task(target: str, config: Path | None, tool: str, id: str, *, as_json: bool) -> int:

@@ -13,8 +13,10 @@ import msgspec
 from antiphon.check.check_report import CheckReport, group_findings
 from antiphon.check.check_rules import read_rules
 from antiphon.errors import ConfigError
-from antiphon.machine.files import name_errors, replace_file
+from antiphon.machine.files import name_errors, read_file, replace_file
 
+_LARGEST = 64 * 1024 * 1024
+"""Most bytes of an earlier report, as many as a message may have."""
 _NOT_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
@@ -79,6 +81,6 @@ def write_report(path: Path | None, data: bytes) -> None:
 def read_definitions(path: Path) -> dict[str, str]:
     """Read the digests of definitions in a report that ``--json`` has printed."""
     try:
-        return msgspec.convert(msgspec.json.decode(path.read_bytes())["definitions"], dict[str, str])
-    except (OSError, msgspec.MsgspecError, LookupError, TypeError):
+        return msgspec.convert(msgspec.json.decode(read_file(path, _LARGEST))["definitions"], dict[str, str])
+    except (OSError, msgspec.MsgspecError, LookupError, TypeError, RecursionError):
         raise ConfigError(f"--since: {path} is no report of antiphon check --json") from None

@@ -83,7 +83,8 @@ class DoctorFinding(NamedTuple):
 def check_installation(config: Path | None = None) -> list[DoctorFinding]:
     """Check this installation. ``config``: read this file instead of the usual ones."""
     hosts = config is not None and config.suffix == ".toml"
-    servers = () if hosts else _config_files(config)
+    files = () if hosts else config_files.config_paths() if config is None else [config]
+    servers = [finding for path in files for finding in _check_servers(path, may_lack=config is None)]
     settings = _check_settings(config if hosts else None) if hosts or config is None else ()
     placed = () if config is not None else _check_hosts()
     text = f"{sys.version.split()[0]} at {sys.executable}, antiphon {__version__}"
@@ -143,11 +144,6 @@ def _check_terminal() -> DoctorFinding:
     encoding = sys.stdout.encoding or "unknown"
     colours = "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else os.environ.get("TERM", "TERM is not set")
     return DoctorFinding("ok", "terminal", f"{path}, {encoding}, {colours}")
-
-
-def _config_files(config: Path | None) -> Iterator[DoctorFinding]:
-    for path in config_files.config_paths() if config is None else [config]:
-        yield from _check_servers(path, may_lack=config is None)
 
 
 def _check_servers(path: Path, *, may_lack: bool = False) -> Iterator[DoctorFinding]:
