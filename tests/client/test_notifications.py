@@ -16,6 +16,7 @@ from antiphon.client.notifications import MAX_ENTRIES, Cache, Change, ClientNoti
 from antiphon.errors import CallTimeout, InvalidRequest, LocalProtocolError, MethodNotFound, Rejected
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.tools import ListToolsResult
+from tests.support.network import until
 from tests.support.raw_server import RawServer
 
 LOG = {"method": "notifications/message", "params": {"level": "error", "data": {"a": 1}, "logger": "l"}}
@@ -237,6 +238,75 @@ async def test_a_listener_that_is_refused_leaves_no_half_of_its_subscriptions() 
             with pytest.raises(Rejected, match="no"):
                 await client.listen(uris=both).__aenter__()
             assert any(uris for uris in server._service.subscriptions._peers.values())
+
+
+def subscribing(*, slow: str = "") -> tuple[RawServer, set[str]]:
+    """Make a server that keeps its subscriptions in a set, and does not reply to one of ``slow``."""
+    kept: set[str] = set()
+
+    def add(message: dict[str, Any]) -> dict[str, Any] | None:
+        kept.add(message["params"]["uri"])
+        return None if message["params"]["uri"] == slow else {}
+
+    def drop(message: dict[str, Any]) -> dict[str, Any]:
+        kept.discard(message["params"]["uri"])
+        return {}
+
+    return RawServer(resources_subscribe=add, resources_unsubscribe=drop), kept
+
+
+async def test_an_entering_that_is_cancelled_leaves_no_subscription_behind() -> None:
+    """Not even the one that was being made, but those that others listen to."""
+    server, kept = subscribing(slow="s://3")
+    async with Client(server, revision="2025-11-25") as client, client.listen(uris=["s://1"]):
+        entering = asyncio.create_task(client.listen(uris=["s://1", "s://2", "s://3"]).__aenter__())
+        await until(lambda: "s://3" in kept)
+        entering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+        await until(lambda: kept == {"s://1"})
+
+
+async def test_a_listener_that_is_cancelled_while_it_leaves_leaves_nevertheless() -> None:
+    """All its subscriptions end."""
+    server, kept = subscribing()
+    ending = server.replies["resources/unsubscribe"]
+    server.replies["resources/unsubscribe"] = lambda _: None
+    async with Client(server, revision="2025-11-25") as client:
+        listening = client.listen(uris=["s://1", "s://2"])
+        await listening.__aenter__()
+        leaving = asyncio.create_task(listening.__aexit__())
+        request = await server.request("resources/unsubscribe")
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        server.replies["resources/unsubscribe"] = ending
+        server.send({"id": request["id"], "result": ending(request)})
+        await until(lambda: not kept)
+
+
+async def test_a_listener_leaves_although_the_server_ends_no_subscription() -> None:
+    """There is nothing that its caller could do about it."""
+    server, _ = subscribing()
+    del server.replies["resources/unsubscribe"]
+    async with Client(server, revision="2025-11-25") as client:
+        async with client.listen(uris=["s://1", "s://2"]):
+            pass
+        asked = [each["params"]["uri"] for each in server.received if each.get("method") == "resources/unsubscribe"]
+        assert asked == ["s://1", "s://2"]
+
+
+async def test_a_client_that_is_closed_meanwhile_cancels_no_listener_that_leaves() -> None:
+    """Only its connection ends."""
+    server, _ = subscribing()
+    server.replies["resources/unsubscribe"] = lambda _: None
+    async with Client(server, revision="2025-11-25") as client:
+        listening = client.listen(uris=["s://1"])
+        await listening.__aenter__()
+        leaving = asyncio.create_task(listening.__aexit__())
+        await server.request("resources/unsubscribe")
+        await client.close()
+        await leaving
 
 
 @pytest.mark.parametrize("revision", ERAS)

@@ -20,7 +20,8 @@ from msgspec import Struct
 from antiphon.client.answers.answerers import Extension
 from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
 from antiphon.client.requests.request_calls import Calls
-from antiphon.errors import AntiphonError, CallTimeout, LocalProtocolError
+from antiphon.engine.reader import await_safely
+from antiphon.errors import AntiphonError, CallTimeout, LocalProtocolError, PeerError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.events import Notified
 from antiphon.wire import subscriptions
@@ -219,7 +220,7 @@ class Listening:
         if self._stream is not None:
             await end_tasks(self._stream)
         elif not self._calls.peer.is_over:
-            await self._unsubscribe(self.uris)
+            await asyncio.wait((self._unsubscribe(self.uris),))
 
     def __aiter__(self) -> Self:
         return self
@@ -275,16 +276,28 @@ class Listening:
         for at, uri in enumerate(self.uris):
             try:
                 await self._plain("resources/subscribe", SubscribeRequestParams(uri=uri))
-            except AntiphonError:
+            except BaseException as error:
                 self._notices.remove(self)
-                with contextlib.suppress(AntiphonError):
-                    await self._unsubscribe(self.uris[:at])
+                # Without a refusal the last one may have been made, too.
+                leaving = self._unsubscribe(self.uris[: at if isinstance(error, PeerError) else at + 1])
+                if isinstance(error, AntiphonError):
+                    await asyncio.wait((leaving,))
                 raise
 
-    async def _unsubscribe(self, uris: Sequence[str]) -> None:
-        # Before 2026-07-28 the whole connection is subscribed to a resource, however many listeners it has here.
-        for uri in set(uris) - self._notices.uris:
-            await self._plain("resources/unsubscribe", UnsubscribeRequestParams(uri=uri))
+    def _unsubscribe(self, uris: Sequence[str]) -> asyncio.Task[None]:
+        """Unsubscribe in a task of the connection, so that the server hears of it although the caller is cancelled."""
+        return self._calls.peer.tasks.start(await_safely(self._leave(uris)))
+
+    async def _leave(self, uris: Sequence[str]) -> None:
+        for uri in dict.fromkeys(uris):
+            # Before 2026-07-28 the whole connection is subscribed to a resource, however many listeners it has here.
+            if uri in self._notices.uris:
+                continue
+            try:
+                await self._plain("resources/unsubscribe", UnsubscribeRequestParams(uri=uri))
+            except AntiphonError as error:
+                # A listener that has left drops what still comes.
+                log.debug("the server goes on with the subscription to a resource: %s", error)
 
     async def _plain(self, method: str, params: SubscribeRequestParams | UnsubscribeRequestParams) -> None:
         await self._middleware.run(
