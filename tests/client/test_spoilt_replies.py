@@ -166,6 +166,27 @@ async def test_a_reply_that_cannot_be_read_fails_its_request(how, transport):
         assert not isinstance(raised.value, CallTimeout)
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(
+    "error",
+    [
+        b'"boom"',
+        b'["boom"]',
+        b'{"code":-32000,"data":"boom"}',
+        b'{"code":"E","message":"boom"}',
+        b'{"code":1,"message":{"text":"boom"}}',
+        b'"boom\xff"',
+        b'"boom' + b"x" * 10_000 + b'"',
+    ],
+)
+async def test_an_error_that_cannot_be_read_is_shown(error, transport):
+    """It may say what went wrong; the caller sees at most its beginning."""
+    async with connected(transport, b'{"jsonrpc":"2.0","id":%d,"error":' + error + b"}") as client:
+        with pytest.raises(RemoteProtocolError, match=r"its error is .*boom") as raised:
+            await client.call_tool("t")
+        assert len(str(raised.value)) < 700
+
+
 @pytest.mark.parametrize("transport", FRAMED)
 @pytest.mark.parametrize("reply", [b"{}", b'{"a":1}', b"1", b"null", b'"x"', b"true", b"[]", b'{"jsonrpc":"2.0"}'])
 async def test_json_that_is_no_message_fails_the_only_request(reply, transport):

@@ -58,6 +58,9 @@ _is_number = re.compile("[0-9]{1,15}").fullmatch
 _MAX_ECHO = 100
 """Most characters of a peer's own text that an error repeats."""
 
+_MAX_ERROR = 500
+"""Most characters of an error object that cannot be read that are shown to whoever waits for the reply."""
+
 
 class PeerSession:
     """The rules for one peer. Use ``ServerSession`` or ``ClientSession``."""
@@ -256,6 +259,10 @@ class PeerSession:
         if outgoing.method.name.endswith("/list") and (listed := read_list(data)) is not None:
             return Replied(outgoing, listed.result, None)
         reason = error.message.partition(": ")[2]
+        if remains.error:
+            # Such as a text alone, or an error without a message: it may say what went wrong.
+            said = bytes(memoryview(remains.error)[: 4 * _MAX_ERROR]).decode(errors="replace")
+            reason += f"; its error is {shorten_text(said, _MAX_ERROR)}"
         return Replied(outgoing, None, None, f"The reply to {outgoing.method.name} cannot be read: {reason}")
 
     def _batch(self, messages: list[Raw]) -> Event:
@@ -430,9 +437,9 @@ def _may_send(code: int) -> bool:
     return type(code) is int and (code not in _RESERVED or code in _DEFINED)
 
 
-def shorten_text(text: str) -> str:
+def shorten_text(text: str, most: int = _MAX_ECHO) -> str:
     """Cut a peer's own text to the length that an error may repeat."""
-    return text if len(text) <= _MAX_ECHO else f"{text[:_MAX_ECHO]}..."
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 class Phase(Enum):

@@ -228,6 +228,23 @@ async def test_an_answer_that_is_no_reply_is_an_error(kind, body):
     assert error_in((await one_reply(answers))[0]).code == UNUSABLE
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "shown"),
+    [
+        ("text/plain", "the database is down\nat line 1", "no event stream: the database is down"),
+        ("application/json", '{"error":"the database is down"}', 'the request: {"error":"the database is down"}'),
+        ("text/html", "<p>the database is down", "no event stream"),
+    ],
+)
+async def test_an_answer_that_is_no_reply_is_shown(kind, body, shown):
+    """Its first line may say what went wrong; a page is for browsers."""
+
+    async def answers(request, seen):
+        return web.Response(text=body, content_type=kind)
+
+    assert error_in((await one_reply(answers))[0]).message.endswith(shown)
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_reply_that_was_created_is_a_reply(streamed):
     """MCP names no status; a framework whose POST answers 201 unless told otherwise is common."""

@@ -292,6 +292,10 @@ async def _deliver_message(line: ClientLine, message: OutgoingMessage, data: byt
         await asyncio.sleep(max(delay, named))
 
 
+_NO_REPLY = "what is no reply to the request"
+_SHOWN = 1024
+"""Bytes of such a response of which the first line is shown."""
+
 _LINGER = 1.0
 """Seconds a stream may stay open after the reply; if it ends normally, the connection can be reused."""
 
@@ -373,13 +377,11 @@ class PostCall:
         if kind == "application/json":
             await self._deliver(self._single(await read_body(response, self._line.max_frame)))
             return True
-        raise error_replies.HttpFailure(error_replies.UNUSABLE, self._strange(response))
-
-    def _strange(self, response: ClientResponse) -> str:
         if response.status not in (200, 201):
-            return f"{self._line.web.where} answered HTTP {response.status}: it took the request and gives no reply"
-        kind = response.headers.get("Content-Type", "none")[:100]
-        return f"{self._line.web.where} answered with Content-Type {kind!r}, not JSON and no event stream"
+            what = f"HTTP {response.status}: it took the request and gives no reply"
+        else:
+            what = f"Content-Type {response.headers.get('Content-Type', 'none')[:100]!r}, not JSON and no event stream"
+        raise self._unusable(what, (await self._line.web.refusal(response))[1])
 
     def _single(self, data: bytes) -> bytes:
         """Return the reply of a response without a stream."""
@@ -389,10 +391,12 @@ class PostCall:
         if error is not None:
             # A server that could not read the id leaves it out; this error can only be about our request.
             return error_frame(self._id, error, null_id=False)
-        raise error_replies.HttpFailure(error_replies.UNUSABLE, self._no_reply())
+        raise self._unusable(_NO_REPLY, error_replies.first_line(data[:_SHOWN], ""))
 
-    def _no_reply(self) -> str:
-        return f"{self._line.web.where} answered with what is no reply to the request"
+    def _unusable(self, what: str, said: str = "") -> error_replies.HttpFailure:
+        """Make the failure for a response that is no reply, with the line of it that can be shown."""
+        message = f"{self._line.web.where} answered with {what}"
+        return error_replies.HttpFailure(error_replies.UNUSABLE, f"{message}: {said}" if said else message)
 
     async def _stream(self, response: ClientResponse) -> bool:
         async with aclosing(read_events(response, self._cursor, self._line.max_frame)) as arriving:
@@ -403,7 +407,7 @@ class PostCall:
                     await self._deliver(event.data)
                     break
                 if fits_no_request(event.data, self._is_open):
-                    raise error_replies.HttpFailure(error_replies.UNUSABLE, self._no_reply())
+                    raise self._unusable(_NO_REPLY)
                 await self._line.put(Related.of(event.data, self._id))
             else:
                 return False
