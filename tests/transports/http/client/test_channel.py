@@ -115,6 +115,55 @@ async def test_a_session_that_is_gone_is_known_by_a_400_that_names_it(said):
         await channel.close()
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (410, "Gone"),
+        (401, "Unauthorized: Session not found"),
+        (403, "Mcp-Session-Id principal mismatch"),
+        (422, "Invalid session id"),
+    ],
+)
+async def test_a_session_that_is_gone_is_known_by_other_statuses_that_say_so(status, said):
+    """Servers and proxies that are in use answer so."""
+
+    async def rest(request, seen):
+        return web.Response(text=said, status=status)
+
+    async with serving(legacy(rest)) as site:
+        channel = await opened(site)
+        channel.send(ask(1))
+        (reply,) = await receive(channel)
+        assert reply["error"]["data"]["sessionGone"] is True
+        assert await channel.receive() == []
+        await channel.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (401, "Your session has expired: sign in again"),
+        (403, "Forbidden"),
+        (410, {"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "no such method"}}),
+        (422, "a member is missing"),
+        (500, "Session not found"),
+        (503, "Too many sessions"),
+    ],
+)
+async def test_a_status_that_is_not_about_the_session_leaves_it_as_it_is(status, said):
+    """It is about the caller, the request or the server."""
+
+    async def rest(request, seen):
+        return web.Response(text=said, status=status) if isinstance(said, str) else web.json_response(said, status=410)
+
+    async with serving(legacy(rest)) as site:
+        channel = await opened(site)
+        for id in (1, 2):
+            channel.send(ask(id))
+            assert (await receive(channel))[0]["error"].get("data", {}).get("sessionGone") is None
+        await channel.close()
+
+
 async def test_another_400_leaves_the_session_as_it_is():
     """The request was wrong, and the next one may be right."""
 
@@ -455,12 +504,13 @@ async def test_a_server_without_a_listening_stream_is_fine(status):
     assert [seen.method for seen in site.seen].count("GET") == 1
 
 
-async def test_a_session_that_is_gone_shows_on_the_listening_stream():
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_session_that_is_gone_shows_on_the_listening_stream(status):
     """A restart of the server is noticed without a call."""
     gets = iter(range(9))
 
     async def get(request, seen):
-        return web.Response(status=404) if next(gets) else await stream(request, event(None, retry=1))
+        return web.Response(status=status) if next(gets) else await stream(request, event(None, retry=1))
 
     async with serving(legacy(get=get)) as site:
         channel = await opened(site)

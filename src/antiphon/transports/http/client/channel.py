@@ -21,7 +21,7 @@ from antiphon.channel import Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.machine.asyncio_tasks import end_tasks, wait_at_most
 from antiphon.transports.http.client import post
-from antiphon.transports.http.client.error_replies import TOO_MANY, Dial, HttpFailure, SessionGone
+from antiphon.transports.http.client.error_replies import GONE, TOO_MANY, Dial, HttpFailure, SessionGone
 from antiphon.transports.http.client.http_request import Web, check_url, new_session
 from antiphon.transports.http.client.message import OutgoingMessage, look_at
 from antiphon.transports.inbox import ClosedOnce, Receiving
@@ -234,8 +234,8 @@ class Listener:
         return True
 
     def _decline_connection(self, response: ClientResponse) -> bool:
-        if self._was_open and response.status == 404 and self._line.has_session(response):
-            # The stream was offered before, so 404 means that the session has ended.
+        if self._was_open and response.status in GONE and self._line.has_session(response):
+            # The stream was offered before, so this means that the session has ended.
             self._line.lose_session()
             return False
         return self._was_open and (response.status >= 500 or response.status == TOO_MANY)

@@ -98,6 +98,9 @@ UNUSABLE = 3
 TOO_MANY = 429
 """Status of a request that was one too many, so that it was not carried out (RFC 6585, section 4)."""
 
+GONE = (404, 410)
+"""Statuses of what is no longer there: a session, or the place that a redirect led to."""
+
 PASSING = frozenset({UNREACHABLE, BROKEN, TOO_MANY, 502, 503, 504})
 """Failures after which another attempt may succeed: a proxy answers so for a server that has just died."""
 
@@ -183,7 +186,7 @@ def http_status(error: PeerError) -> int | None:
 
 
 def has_session_gone(error: PeerError) -> bool:
-    """Tell whether a request was refused because its session has ended (404).
+    """Tell whether a request was refused because its session has ended.
 
     It was not carried out, so it may be sent again after a new handshake.
     """

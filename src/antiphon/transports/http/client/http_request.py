@@ -27,6 +27,7 @@ from antiphon.machine.files import bound_by_open_files
 from antiphon.machine.web_requests import describe_os_error, origin_of, show_address
 from antiphon.transports.http.client.error_replies import (
     BROKEN,
+    GONE,
     REFUSING,
     UNREACHABLE,
     UNUSABLE,
@@ -240,7 +241,7 @@ class Web:
                 # Made anew for each address: a proof is for one.
                 sent.update(await self._credentials(entry, method, target))
             response = await self._once(method, target, sent, data)
-            is_old = response.status in (404, 410) and target == self.url != self._given
+            is_old = response.status in GONE and target == self.url != self._given
             if not is_old and response.status not in (301, 302, 303, 307, 308):
                 self.url = target
                 return response

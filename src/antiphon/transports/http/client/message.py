@@ -20,7 +20,7 @@ from antiphon.machine.web_requests import make_printable
 from antiphon.protocol.http.param_headers import NAMED_BY
 from antiphon.protocol.http.rules import NOT_ACCEPTED
 from antiphon.protocol.salvage import read_remains
-from antiphon.transports.http.client.error_replies import RETRY_AFTER, HttpFailure, suggest_remedy
+from antiphon.transports.http.client.error_replies import GONE, RETRY_AFTER, HttpFailure, suggest_remedy
 from antiphon.transports.http.client.http_request import Web
 from antiphon.wire.common import PROTOCOL_VERSION
 from antiphon.wire.envelope import ErrorObject, RequestId, as_id, error_frame, read_mended
@@ -91,6 +91,9 @@ _decode_failed = msgspec.json.Decoder(_Failed).decode
 
 _NO_PARAMS = _OutgoingParams()
 _NAMES_SESSION = re.compile("session|not initialized", re.IGNORECASE)
+_LOSES_SESSION = re.compile(
+    "mcp-session-id|session (?:id )?(?:is )?(?:not found|unknown|invalid)|(?:unknown|invalid) session", re.IGNORECASE
+)
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 
@@ -197,12 +200,15 @@ class RefusedRequest(Struct, frozen=True, kw_only=True):
 
         2025-11-25 basic/transports: "When a client receives HTTP 404 in response to a request containing an
         MCP-Session-Id ..."; but some servers use 404 for an unknown method, too, and say so in the body. Many examples
-        that servers are made from answer 400 instead, with a text about the session or the missing handshake.
+        that servers are made from answer 400 instead, with a text about the session or the missing handshake; older
+        servers in Rust and some proxies 401, 403 or 422. Another text with these is about the caller, and a 503 about
+        the server, which may have too many sessions.
         """
-        if self.status == 404:
+        if self.status in GONE:
             return self.code != -32601
+        names = _NAMES_SESSION if self.status == 400 else _LOSES_SESSION if self.status in (401, 403, 422) else None
         said = self.said if self.error is None else self.error.message
-        return self.status == 400 and _NAMES_SESSION.search(said) is not None
+        return names is not None and names.search(said) is not None
 
     def failure(self, *, gone: bool = False) -> HttpFailure:
         """Convert it to a failure of HTTP; ``gone``: it means that the session has ended."""
