@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from antiphon import Client, Context, Server
 from antiphon.client.known_tools import KnownTools
@@ -18,6 +19,7 @@ from antiphon.server.serving.network import server_app
 from antiphon.wire.tools import ToolAnnotations
 from tests.support.asgi import running
 from tests.support.network import let_deadlines_pass, moment, until
+from tests.support.raw_server import RawServer
 from tests.support.web import legacy, result, serving
 
 INFO = {"name": "web", "version": "1"}
@@ -204,8 +206,6 @@ async def test_a_new_session_has_the_log_level_of_the_one_before() -> None:
 
     async def rest(request: Any, seen: Any) -> Any:
         if gone[0] and seen.headers["Mcp-Session-Id"] == "s-1":
-            from aiohttp import web
-
             return web.Response(status=404)
         if seen.body["method"] == "logging/setLevel":
             levels.append((seen.headers["Mcp-Session-Id"], seen.body["params"]["level"]))
@@ -280,6 +280,51 @@ async def test_a_log_level_that_is_refused_closes_the_session_again() -> None:
     assert asyncio.all_tasks() == before
     with pytest.raises(LocalProtocolError, match="Not connected"):
         _ = client._link.session
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"code": -32601, "message": "no such method"},
+        {"code": -32603, "message": "not implemented"},
+        {"code": -32602, "message": "no such level"},
+        {"code": 7, "message": "own code"},
+        "a text",
+    ],
+)
+async def test_a_server_that_refuses_the_log_level_is_used_without_it(
+    error: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has declared logging, and sends what it likes."""
+    server = RawServer()
+    server.replies["logging/setLevel"] = lambda message: server.send({"id": message["id"], "error": error})
+    async with Client(server, revision="2025-11-25", log_level="info") as client:
+        await client.ping()
+    assert "does not set its level" in caplog.text
+
+
+async def test_a_server_that_refuses_the_log_level_only_in_a_new_session_is_used_without_it() -> None:
+    """The call that has opened the session goes on."""
+    sessions = 0
+
+    async def answers(request: Any, seen: Any) -> Any:
+        nonlocal sessions
+        method = seen.body.get("method") if isinstance(seen.body, dict) else None
+        if method == "initialize":
+            sessions += 1
+            said = {"protocolVersion": "2025-11-25", "capabilities": {"logging": {}}, "serverInfo": INFO}
+            return result(seen.body["id"], said, **{"Mcp-Session-Id": f"s-{sessions}"})
+        if method == "logging/setLevel" and sessions == 2:
+            return web.json_response(
+                {"jsonrpc": "2.0", "id": seen.body["id"], "error": {"code": -32603, "message": "?"}}
+            )
+        if method == "ping" and seen.headers["Mcp-Session-Id"] == "s-1":
+            return web.Response(status=404)
+        return await legacy()(request, seen)
+
+    async with serving(answers) as site, Client(site.url, revision="2025-11-25", log_level="info") as client:
+        await client.ping()
+    assert sessions == 2
 
 
 async def test_a_lifespan_that_fails_at_its_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -31,7 +31,7 @@ from antiphon.client.requests.request_calls import Calls
 from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.task import TaskHandle
 from antiphon.client.tool_calls import Confirmer, Confirming, ToolCalls, usual_consent
-from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, MethodNotFound, SkillInvalid
+from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, SkillInvalid
 from antiphon.machine.asyncio_tasks import find_loop
 from antiphon.machine.call_time import TimeLeft
 from antiphon.machine.other_frameworks import check_argument_types, check_options, explain_other_names
@@ -186,8 +186,7 @@ class Client:
         await self._link.open()
         try:
             if self._log_level is not None and self.server_capabilities.logging is not None:
-                with contextlib.suppress(MethodNotFound):
-                    # A server that declares logging without this method sends what it likes.
+                with self._link.tolerate_refused_level():
                     await self.set_log_level(self._log_level)
         except BaseException:
             # ``__aexit__`` does not run when ``__aenter__`` raises, so close here.

@@ -39,7 +39,7 @@ from antiphon.errors import (
 from antiphon.machine.asyncio_tasks import stop_timeout, wait_at_most
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.client_session import ClientSession, is_modern_error
-from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, has_session_gone, is_refused_outright
+from antiphon.transports.http.client import error_replies
 from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel
 from antiphon.wire.envelope import read_data
 from antiphon.wire.lifecycle import DiscoverResult, InitializeResult
@@ -127,7 +127,7 @@ async def _probe_server(peer: Peer, allowed: tuple[Revision, ...], *, again: boo
         # Silence, or an answer that no modern server gives.
         return False
     except PeerError as error:
-        if is_refused_outright(error) or (only_modern and error.code == BROKEN):
+        if error_replies.is_refused_outright(error) or (only_modern and error.code == error_replies.BROKEN):
             # The handshake would fail too, and an error about revisions would be a guess.
             raise
         if not is_modern_error(error):
@@ -243,7 +243,11 @@ class ServerLink:
             except (PeerError, ConnectionClosed) as error:
                 # Nothing was sent. Before the first attempt this is final; after it the server may be
                 # restarting.
-                if stale is None or pause is None or (isinstance(error, PeerError) and error.code != UNREACHABLE):
+                if (
+                    stale is None
+                    or pause is None
+                    or (isinstance(error, PeerError) and error.code != error_replies.UNREACHABLE)
+                ):
                     raise
             else:
                 try:
@@ -263,7 +267,7 @@ class ServerLink:
 
     def _is_worth_another(self, error: PeerError | ConnectionClosed, args: tuple[object, ...]) -> bool:
         if isinstance(error, PeerError):
-            return has_session_gone(error)
+            return error_replies.has_session_gone(error)
         # If the owner has closed the client, nothing must be opened again. The next step of a call by hand may not be
         # carried out twice.
         is_by_hand = isinstance(args[0], PendingRound)
@@ -287,7 +291,20 @@ class ServerLink:
         offered = self.session.server_capabilities.logging is not None
         if self._log_level is not None and offered and not self.calls.is_modern:
             level = SetLevelRequestParams(level=self._log_level)
-            await self.calls.plain("logging/setLevel", level, EmptyResult, timeout=self._settings.timeout)
+            with self.tolerate_refused_level():
+                await self.calls.plain("logging/setLevel", level, EmptyResult, timeout=self._settings.timeout)
+
+    @contextlib.contextmanager
+    def tolerate_refused_level(self) -> Generator[None]:
+        """Go on if a server declares logging and refuses ``logging/setLevel``: it sends the messages it likes."""
+        try:
+            yield
+        except (PeerError, RemoteProtocolError) as error:
+            if isinstance(error, PeerError) and (
+                not error.remote or error_replies.is_passing(error) or error_replies.is_refused_outright(error)
+            ):
+                raise
+            log.warning("the server declares logging, but does not set its level: %s", error)
 
     async def open(self) -> None:
         """Reach the server and open a session. See ``Client.connect``."""
