@@ -107,7 +107,13 @@ async def open_session(
 
 
 async def _shake_hands(peer: Peer, legacy: tuple[Revision, ...]) -> None:
-    raw = await peer.request(peer.session.initialize(legacy[-1]), timeout=None)
+    try:
+        raw = await peer.request(peer.session.initialize(legacy[-1]), timeout=None)
+    except PeerError as error:
+        if error.code != error_replies.BROKEN:
+            raise
+        # The server may have closed the connection on which it answered the probe. Opening two sessions does no harm.
+        raw = await peer.request(peer.session.initialize(legacy[-1]), timeout=None)
     agreed = read_legacy(raw, "initialize", InitializeResult)
     wait = peer.send(peer.session.handle_initialized(agreed, legacy))
     if wait is not None:

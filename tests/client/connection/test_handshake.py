@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from antiphon import Client, Server
 from antiphon.client.link import choose_allowed_revisions
@@ -174,8 +175,6 @@ async def test_a_refusal_is_told_in_its_own_words() -> None:
     """What the older transport says of an address that never had it would hide the reason."""
 
     async def answers(_request: Any, _seen: Any) -> Any:
-        from aiohttp import web
-
         return web.Response(status=404, text="no such shop")
 
     async with serving(answers) as site:
@@ -183,12 +182,35 @@ async def test_a_refusal_is_told_in_its_own_words() -> None:
             await Client(site.url).connect()
 
 
+@pytest.mark.parametrize("revision", ["auto", "2025-11-25"])
+async def test_a_server_that_closes_each_connection_on_its_second_request_is_used(revision: str) -> None:
+    """Its connections are not kept, so that no call meets one that is about to close."""
+    met: set[object] = set()
+    opened = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "s", "version": "1"},
+    }
+
+    async def answers(request: Any, seen: Any) -> Any:
+        if request.transport in met:
+            request.transport.abort()
+        met.add(request.transport)
+        if seen.method != "POST" or "id" not in seen.body:
+            return web.Response(status=202 if seen.method == "POST" else 405)
+        if seen.body["method"] == "server/discover":
+            return web.Response(status=400)
+        return result(seen.body["id"], opened if seen.body["method"] == "initialize" else {"content": []})
+
+    async with serving(answers) as site, Client(site.url, revision=revision) as client:
+        for _ in range(3):
+            await client.call_tool("t")
+
+
 async def test_a_legacy_server_over_http_is_found() -> None:
     """It answers the probe with an error, and the handshake."""
 
     async def answers(_request: Any, seen: Any) -> Any:
-        from aiohttp import web
-
         if seen.method != "POST":
             return web.Response(status=405)
         if seen.body.get("method") == "initialize":

@@ -100,6 +100,19 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {istr(name): value for name, value in headers.items()}
 
 
+class Connections(aiohttp.TCPConnector):
+    """The connections of one channel. Each is kept for further requests, unless the server only ever answers one."""
+
+    is_kept = True
+
+    async def connect(self, *args: Any, **options: Any) -> aiohttp.connector.Connection:
+        """Return a connection for a request."""
+        connection = await super().connect(*args, **options)
+        if not self.is_kept and connection.protocol is not None:
+            connection.protocol.force_close()
+        return connection
+
+
 def new_session(
     *,
     ssl: tls.SSLContext | bool = True,
@@ -121,7 +134,7 @@ def new_session(
         return socket.socket(family, kind, protocol)
 
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=ssl, limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=open_socket),
+        connector=Connections(ssl=ssl, limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=open_socket),
         # A balancer finds the replica that has the session by its cookie; as it was written, and at IP addresses, too.
         cookie_jar=aiohttp.CookieJar(unsafe=True, quote_cookie=False),
         proxy=proxy,
@@ -161,6 +174,8 @@ class Web:
         self._headers = check_headers(headers or {})
         self._access = access
         self._pause = pause
+        self._answered = 0
+        """Number of responses since a connection broke off."""
         if access is not None or any(name.lower() == "authorization" for name in self._headers):
             # aiohttp refuses credentials and an Authorization header together; the explicit header
             # counts.
@@ -265,16 +280,25 @@ class Web:
         while True:
             body = BytesIO(data) if data is not None and len(data) >= _LARGE else data
             try:
-                return await self.session.request(
+                response = await self.session.request(
                     method, url, headers=headers, data=body, allow_redirects=False, timeout=self._timeout
                 )
+                self._answered += 1
+                return response
             except (OSError, aiohttp.ClientError) as error:
                 where, why = show_address(url), describe_error(error)
                 if not isinstance(error, _UNSENT):
+                    self._note_break()
                     raise HttpFailure(BROKEN, f"{where} broke off before it answered: {why}") from None
                 if not are_used_up(error) or clock() >= until:
                     raise HttpFailure(UNREACHABLE, f"cannot reach {where}: {why}") from None
             await asyncio.sleep(PAUSE)
+
+    def _note_break(self) -> None:
+        """Keep no connections of a server that breaks off every second request: it closes them without saying so."""
+        if self._answered < 2 and isinstance(self.session.connector, Connections):
+            self.session.connector.is_kept = False
+        self._answered = 0
 
     async def refusal(self, response: aiohttp.ClientResponse) -> tuple[bytes, str]:
         """Read the body of a refusal, up to a limit, and the line of it that can be shown."""
