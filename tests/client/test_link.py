@@ -23,6 +23,7 @@ from tests.support.raw_server import RawServer
 from tests.support.web import legacy, result, serving
 
 INFO = {"name": "web", "version": "1"}
+OPENED = {"protocolVersion": "2025-11-25", "capabilities": {"resources": {}}, "serverInfo": INFO}
 QUIET = """
 import sys
 from pathlib import Path
@@ -224,6 +225,37 @@ async def test_a_new_session_has_the_log_level_of_the_one_before() -> None:
         gone[0] = True
         await client.ping()
     assert levels == [("s-1", "info"), ("s-1", "error"), ("s-2", "error")]
+
+
+async def test_a_server_that_refuses_every_session_is_quoted_when_the_time_is_over() -> None:
+    """It has answered each time, so the caller learns what."""
+
+    async def refuse(_request: Any, _seen: Any) -> Any:
+        return web.Response(status=404, text="no such page")
+
+    async with serving(legacy(refuse, opening=OPENED)) as site, Client(site.url, revision="2025-11-25") as client:
+        with pytest.raises(PeerError, match="no such page"):
+            await client.read_resource("s://a", timeout=1.0)
+
+
+async def test_the_deadline_of_a_call_holds_while_a_new_session_is_opened() -> None:
+    """Even where the client itself has none."""
+    sessions = 0
+
+    async def answers(request: Any, seen: Any) -> Any:
+        nonlocal sessions
+        method = seen.body.get("method") if isinstance(seen.body, dict) else None
+        if method == "ping":
+            return web.Response(status=404)
+        if method == "initialize":
+            sessions += 1
+            if sessions == 2:
+                await asyncio.Event().wait()
+        return await legacy(opening=OPENED)(request, seen)
+
+    async with serving(answers) as site, Client(site.url, revision="2025-11-25", timeout=None) as client:
+        with pytest.raises(CallTimeout, match=r"ping was not answered within 0\.1 s"):
+            await client.ping(timeout=0.1)
 
 
 async def test_marks_are_forgotten_when_the_tools_change() -> None:

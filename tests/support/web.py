@@ -109,7 +109,7 @@ async def receive(channel, count=1):
     return frames
 
 
-def legacy(rest=None, get=None):
+def legacy(rest=None, get=None, opening=None):
     """A server with a session; ``rest`` answers what is no handshake, ``get`` the listening stream."""
 
     async def answers(request, seen):
@@ -118,7 +118,8 @@ def legacy(rest=None, get=None):
         if seen.method == "DELETE":
             return web.Response(status=200)
         if seen.body.get("method") == "initialize":
-            return result(seen.body["id"], {"protocolVersion": "2025-06-18"}, **{"Mcp-Session-Id": "s-1"})
+            opened = opening or {"protocolVersion": "2025-06-18"}
+            return result(seen.body["id"], opened, **{"Mcp-Session-Id": "s-1"})
         if "id" not in seen.body or "method" not in seen.body:
             return web.Response(status=202)
         return await rest(request, seen) if rest else result(seen.body["id"])

@@ -468,7 +468,7 @@ class Client:
             SkillInvalid: the entry is that of another skill.
         """
         params = GetSkillRequestParams(uri=uri)
-        result = await self._link.run(Calls.plain, "skills/get", params, GetSkillResult, timeout=self.timeout)
+        result = await self._link.run(Calls.plain, "skills/get", params, GetSkillResult, timeout=TimeLeft(self.timeout))
         if result.skill.uri != uri:
             raise SkillInvalid(f"The server's entry for {uri} is that of {result.skill.uri}")
         return self._make_skill(result.skill)
@@ -536,7 +536,11 @@ class Client:
             context=completion.CompletionContext(arguments=_copy_texts(arguments)) if arguments is not None else None,
         )
         return await self._link.run(
-            Calls.plain, "completion/complete", params, completion.CompleteResult, timeout=self._timeout(timeout)
+            Calls.plain,
+            "completion/complete",
+            params,
+            completion.CompleteResult,
+            timeout=TimeLeft(self._timeout(timeout)),
         )
 
     async def forward(
@@ -616,7 +620,7 @@ class Client:
         Args:
             timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
         """
-        await self._link.run(Calls.ping, self._timeout(timeout))
+        await self._link.run(Calls.ping, timeout=TimeLeft(self._timeout(timeout)))
 
     async def set_log_level(self, level: common.LoggingLevel) -> None:
         """Choose which log messages the server sends.
@@ -632,13 +636,8 @@ class Client:
         if self._link.calls.is_modern:
             self._link.session.set_log_level(level)
         else:
-            await self._link.run(
-                Calls.plain,
-                "logging/setLevel",
-                SetLevelRequestParams(level=level),
-                common.EmptyResult,
-                timeout=self.timeout,
-            )
+            params, time = SetLevelRequestParams(level=level), TimeLeft(self.timeout)
+            await self._link.run(Calls.plain, "logging/setLevel", params, common.EmptyResult, timeout=time)
 
     async def set_roots(self, roots: Roots) -> None:
         """Replace the roots, and tell the server where the revision has a notification for it (up to 2025-11-25).

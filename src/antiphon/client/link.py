@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from types import CoroutineType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ from antiphon.client.client_middleware import ClientMiddlewareStack, ClientReque
 from antiphon.client.connection import targets
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.notifications import ClientNotices
-from antiphon.client.requests.attempts import PAUSES, RepeatingConnection, may_repeat, read_legacy
+from antiphon.client.requests.attempts import PAUSES, RepeatingConnection, may_repeat, read_legacy, wait_for_turn
 from antiphon.client.requests.request_calls import Calls, loose_origin
 from antiphon.client.rounds.loop import PendingRound, RoundLimits
 from antiphon.engine.connection import Connection
@@ -237,8 +237,7 @@ class ServerLink:
         return made if self._watch is None else self._watch.call(made, *_get_subject(args), self._revision)
 
     async def _run(self, call: Callable[Concatenate[Calls, P], Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
-        time = options.get("timeout")
-        time = time if isinstance(time, TimeLeft) else TimeLeft(None)
+        time = cast("TimeLeft", options["timeout"])
         stale = None
         for pause in (0.0, *PAUSES, None):
             try:
@@ -249,26 +248,23 @@ class ServerLink:
             except (PeerError, ConnectionClosed) as error:
                 # Nothing was sent. Before the first attempt this is final; after it the server may be
                 # restarting.
-                if (
-                    stale is None
-                    or pause is None
-                    or (isinstance(error, PeerError) and error.code != error_replies.UNREACHABLE)
-                ):
+                is_final = isinstance(error, PeerError) and error.code != error_replies.UNREACHABLE
+                if stale is None or pause is None or is_final:
                     raise
+                lost = error
             else:
                 try:
                     result = await call(calls, *args, **options)
                 except (PeerError, ConnectionClosed) as error:
                     if pause is None or not self._is_worth_another(error, args):
                         raise
-                    stale = calls
+                    stale, lost = calls, error
                 else:
                     # ``isinstance`` takes six times as long to say that something is not a struct of a class.
                     if len(args) > 1 and type(args[1]) is SetLevelRequestParams:
                         self._log_level = args[1].level
                     return result
-            async with time.limit(_get_subject(args)[0]):
-                await asyncio.sleep(pause)
+            await wait_for_turn(time, pause, lost)
         raise AssertionError("the last attempt has returned or raised")
 
     def _is_worth_another(self, error: PeerError | ConnectionClosed, args: tuple[object, ...]) -> bool:
@@ -296,9 +292,9 @@ class ServerLink:
         await self._open()
         offered = self.session.server_capabilities.logging is not None
         if self._log_level is not None and offered and not self.calls.is_modern:
-            level = SetLevelRequestParams(level=self._log_level)
+            level, time = SetLevelRequestParams(level=self._log_level), TimeLeft(self._settings.timeout)
             with self.tolerate_refused_level():
-                await self.calls.plain("logging/setLevel", level, EmptyResult, timeout=self._settings.timeout)
+                await self.calls.plain("logging/setLevel", level, EmptyResult, timeout=time)
 
     @contextlib.contextmanager
     def tolerate_refused_level(self) -> Generator[None]:

@@ -23,6 +23,7 @@ from antiphon.client.requests.request_calls import Calls
 from antiphon.engine.reader import await_safely
 from antiphon.errors import AntiphonError, CallTimeout, LocalProtocolError, PeerError
 from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.events import Notified
 from antiphon.wire import subscriptions
 from antiphon.wire.common import SUBSCRIPTION_ID, CacheableResult, EmptyResult, NotificationParams
@@ -302,7 +303,7 @@ class Listening:
     async def _plain(self, method: str, params: SubscribeRequestParams | UnsubscribeRequestParams) -> None:
         await self._middleware.run(
             ClientRequest(method, params),
-            lambda passed: self._calls.plain(method, passed.params, EmptyResult, timeout=_ACKNOWLEDGE),
+            lambda passed: self._calls.plain(method, passed.params, EmptyResult, timeout=TimeLeft(_ACKNOWLEDGE)),
         )
 
     async def _listen(self, params: subscriptions.SubscriptionsListenRequestParams) -> None:

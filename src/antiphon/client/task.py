@@ -295,7 +295,7 @@ class TaskHandle:
             self._news.set()
 
     async def _request(self, method: str, params: Any, kind: Any) -> Any:
-        return await self._link.run(Calls.plain, method, params, kind, timeout=self._timeout)
+        return await self._link.run(Calls.plain, method, params, kind, timeout=TimeLeft(self._timeout))
 
     async def _outcome(self) -> CallToolResult:
         if self._result is None:

@@ -27,7 +27,7 @@ from antiphon.client.answers.ownership import OpenCall
 from antiphon.client.known_tools import KnownTools
 from antiphon.engine.connection import Connection
 from antiphon.engine.requests import OnProgress
-from antiphon.errors import AntiphonError, CallTimeout, InvalidParams, PeerError, RemoteProtocolError
+from antiphon.errors import AntiphonError, CallTimeout, ConnectionClosed, InvalidParams, PeerError, RemoteProtocolError
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Outgoing
@@ -287,7 +287,7 @@ class RepeatingConnection(Connection[ClientSession]):
             raise _not_repeated(lost, outgoing.method.name, params)
         self._current = current = self._current or {}
         for pause in PAUSES:
-            await _wait_for_turn(time, pause, lost)
+            await wait_for_turn(time, pause, lost)
             try:
                 again = self._again(outgoing, params)
                 current[outgoing.id] = again.id
@@ -346,9 +346,11 @@ class RepeatingConnection(Connection[ClientSession]):
         )
 
 
-async def _wait_for_turn(time: TimeLeft, pause: float, lost: PeerError) -> None:
+async def wait_for_turn(time: TimeLeft, pause: float, lost: PeerError | ConnectionClosed) -> None:
     """Wait before a request is repeated, as long as the server says; raise ``lost`` if the call has not that long."""
-    wait = max(pause, error_replies.read_wait(lost.data)) if lost.code == error_replies.TOO_MANY else pause
+    wait = pause
+    if isinstance(lost, PeerError) and lost.code == error_replies.TOO_MANY:
+        wait = max(pause, error_replies.read_wait(lost.data))
     if time.seconds is not None and wait > time.seconds:
         raise lost
     await asyncio.sleep(wait)

@@ -90,31 +90,22 @@ class Calls:
 
     # --- our requests -------------------------------------------------------------------------------------------
 
-    async def plain(self, method: str, params: Wire, result: type[R], *, timeout: float | None) -> R:
+    async def plain(self, method: str, params: Wire, result: type[R], *, timeout: TimeLeft) -> R:
         """Make a request without rounds, and decode its result."""
-        try:
-            spec = METHODS[method]
-            declared = self.session.for_tasks if spec.extension == TASKS else None
-            outgoing = self.session.request(spec, params, extensions=declared)
-            raw = await self.peer.request(outgoing, timeout=timeout)
-        finally:
-            self.open.note_rest()
-        return self._plain_result(raw, method, result)
+        return (await self.page(method, params, result, timeout=timeout))[0]
 
     async def page(self, method: str, params: Wire, result: type[R], *, timeout: TimeLeft) -> tuple[R, int]:
-        """Request a page of a list; return it, and the number of bytes received for it."""
+        """Make a request without rounds, such as for a page of a list; return its result, and its number of bytes."""
+        spec = METHODS[method]
+        declared = self.session.for_tasks if spec.extension == TASKS else None
         try:
-            raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
+            raw = await self.peer.request(self.session.request(spec, params, extensions=declared), timeout=timeout)
         except errors.CallTimeout:
             raise timeout.too_late(method) from None
         finally:
             self.open.note_rest()
-        return self._plain_result(raw, method, result), len(raw)
-
-    def _plain_result(self, raw: Raw, method: str, result: type[R]) -> R:
-        if not self.is_modern:
-            return read_legacy(raw, method, result)
-        return _refuse_round(read_modern(raw, method, result), method)
+        done = read_modern(raw, method, result) if self.is_modern else read_legacy(raw, method, result)
+        return _refuse_round(done, method), len(raw)
 
     def rounds(
         self,
@@ -229,7 +220,7 @@ class Calls:
         if inspect.isawaitable(outcome):
             await outcome
 
-    async def ping(self, timeout: float | None) -> None:
+    async def ping(self, *, timeout: TimeLeft) -> None:
         """See ``Client.ping``."""
         method = "server/discover" if self.is_modern else "ping"
         await self.plain(method, RequestParams(), DiscoverResult if self.is_modern else Result, timeout=timeout)
