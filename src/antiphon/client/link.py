@@ -123,7 +123,8 @@ async def _shake_hands(peer: Peer, legacy: tuple[Revision, ...]) -> None:
 async def _probe_server(peer: Peer, allowed: tuple[Revision, ...], *, again: bool = True) -> bool:
     """Probe the server; return whether it is modern and the session is open.
 
-    After a refusal with -32022 that names a revision we speak, it probes once more (2026-07-28 basic/versioning).
+    After a refusal with -32022 that names a revision we speak (2026-07-28 basic/versioning), and after a failure that
+    may pass, it probes once more.
     """
     only_modern = all(one.modern for one in allowed)
     try:
@@ -133,9 +134,14 @@ async def _probe_server(peer: Peer, allowed: tuple[Revision, ...], *, again: boo
         # Silence, or an answer that no modern server gives.
         return False
     except PeerError as error:
-        if error_replies.is_refused_outright(error) or (only_modern and error.code == error_replies.BROKEN):
+        if error_replies.is_refused_outright(error):
             # The handshake would fail too, and an error about revisions would be a guess.
             raise
+        if error_replies.is_passing(error) and (again or only_modern):
+            if not again:
+                raise
+            # A modern server would refuse the handshake of a client that takes it for a legacy one.
+            return await _probe_server(peer, allowed, again=False)
         if not is_modern_error(error):
             return False
         if again and _offers_era(error, allowed, modern=True):

@@ -29,6 +29,8 @@ LEGACY = """
         print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
 """
 
+UNKNOWN = {"code": -32601, "message": "no such method"}
+
 
 def program(body: str) -> list[str]:
     """Make the command line of a small server."""
@@ -205,6 +207,38 @@ async def test_a_server_that_closes_each_connection_on_its_second_request_is_use
     async with serving(answers) as site, Client(site.url, revision=revision) as client:
         for _ in range(3):
             await client.call_tool("t")
+
+
+@pytest.mark.parametrize("how", ["closes", 429, 502, 503, 504])
+async def test_a_modern_server_that_fails_once_is_no_legacy_one(how: Any) -> None:
+    """It is probed again, since it would refuse the handshake."""
+    probes = 0
+
+    async def answers(request: Any, seen: Any) -> Any:
+        nonlocal probes
+        if seen.body["method"] != "server/discover":
+            return web.json_response({"jsonrpc": "2.0", "id": seen.body["id"], "error": UNKNOWN}, status=404)
+        probes += 1
+        if probes == 1 and how == "closes":
+            request.transport.abort()
+        if probes == 1:
+            return web.Response(status=503 if how == "closes" else how)
+        found = {"supportedVersions": ["2026-07-28"], "capabilities": {}, "ttlMs": 0, "cacheScope": "private"}
+        return result(seen.body["id"], {**found, "resultType": "complete"})
+
+    async with serving(answers) as site, Client(site.url) as client:
+        assert client.revision == "2026-07-28"
+
+
+async def test_a_server_that_goes_on_failing_is_not_said_to_speak_another_revision() -> None:
+    """Its own words are shown."""
+
+    async def answers(_request: Any, _seen: Any) -> Any:
+        return web.Response(status=503, text="we move house")
+
+    async with serving(answers) as site:
+        with pytest.raises(PeerError, match="we move house"):
+            await Client(site.url, revision="2026-07-28").connect()
 
 
 async def test_a_legacy_server_over_http_is_found() -> None:
