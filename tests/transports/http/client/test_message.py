@@ -93,9 +93,9 @@ def test_the_body_of_a_refusal_may_be_an_error():
     assert error_of(b"") is None
 
 
-def refusal(status, error=None):
+def refusal(status, error=None, **members):
     """A refusal as it was read."""
-    return RefusedRequest(where="http://h/mcp", status=status, reason="No", said="said", error=error)
+    return RefusedRequest(where="http://h/mcp", status=status, reason="No", said="said", error=error, **members)
 
 
 ERROR = ErrorObject(code=-32001, message="token \x1bexpired\nTraceback", data={"a": 1})
@@ -128,7 +128,7 @@ def test_a_refusal_says_when_the_server_takes_the_request_again(status):
 
 def test_a_session_that_is_gone_outweighs_the_body():
     """It can be opened anew."""
-    error = json.loads(refusal(404, ERROR).reply(7, gone=True))["error"]
+    error = json.loads(refusal(404, ERROR, has_session=True).reply(7))["error"]
     assert (error["code"], error["data"]["sessionGone"]) == (404, True)
 
 

@@ -23,7 +23,7 @@ from antiphon.machine.asyncio_tasks import end_tasks, wait_at_most
 from antiphon.transports.http.client import post
 from antiphon.transports.http.client.error_replies import GONE, TOO_MANY, Dial, HttpFailure, SessionGone
 from antiphon.transports.http.client.http_request import Web, check_url, new_session
-from antiphon.transports.http.client.message import OutgoingMessage, look_at
+from antiphon.transports.http.client.message import SESSION, OutgoingMessage, look_at
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.wire.envelope import RequestId
 
@@ -234,7 +234,7 @@ class Listener:
         return True
 
     def _decline_connection(self, response: ClientResponse) -> bool:
-        if self._was_open and response.status in GONE and self._line.has_session(response):
+        if self._was_open and response.status in GONE and SESSION in response.request_info.headers:
             # The stream was offered before, so this means that the session has ended.
             self._line.lose_session()
             return False

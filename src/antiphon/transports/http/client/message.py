@@ -15,6 +15,7 @@ from typing import Any, cast
 import msgspec
 from aiohttp import ClientResponse
 from msgspec import UNSET, Raw, Struct, UnsetType, field
+from multidict import istr
 
 from antiphon.machine.web_requests import make_printable
 from antiphon.protocol.http.param_headers import NAMED_BY
@@ -90,6 +91,9 @@ _decode_initialized = msgspec.json.Decoder(_InitializedMessage).decode
 _decode_failed = msgspec.json.Decoder(_Failed).decode
 
 _NO_PARAMS = _OutgoingParams()
+# An ``istr`` keeps itself in lower case, in which headers are compared each time they are copied.
+SESSION = istr("Mcp-Session-Id")
+
 _NAMES_SESSION = re.compile("session|not initialized", re.IGNORECASE)
 _LOSES_SESSION = re.compile(
     "mcp-session-id|session (?:id )?(?:is )?(?:not found|unknown|invalid)|(?:unknown|invalid) session", re.IGNORECASE
@@ -188,15 +192,12 @@ class RefusedRequest(Struct, frozen=True, kw_only=True):
     """Whether the server says that no handler saw the request."""
     retry_after: str = ""
     """When the server takes it again: seconds, or a date."""
-
-    @property
-    def code(self) -> int | None:
-        """The code of that error."""
-        return None if self.error is None else self.error.code
+    has_session: bool = False
+    """Whether the request named a session."""
 
     @property
     def ends_session(self) -> bool:
-        """Whether it means that the server has lost the session, if the request named one.
+        """Whether it means that the server has lost the session.
 
         2025-11-25 basic/transports: "When a client receives HTTP 404 in response to a request containing an
         MCP-Session-Id ..."; but some servers use 404 for an unknown method, too, and say so in the body. Many examples
@@ -204,17 +205,17 @@ class RefusedRequest(Struct, frozen=True, kw_only=True):
         servers in Rust and some proxies 401, 403 or 422. Another text with these is about the caller, and a 503 about
         the server, which may have too many sessions.
         """
-        if self.status in GONE:
-            return self.code != -32601
+        if not self.has_session or self.status in GONE:
+            return self.has_session and (self.error is None or self.error.code != -32601)
         names = _NAMES_SESSION if self.status == 400 else _LOSES_SESSION if self.status in (401, 403, 422) else None
         said = self.said if self.error is None else self.error.message
         return names is not None and names.search(said) is not None
 
-    def failure(self, *, gone: bool = False) -> HttpFailure:
-        """Convert it to a failure of HTTP; ``gone``: it means that the session has ended."""
+    def failure(self) -> HttpFailure:
+        """Convert it to a failure of HTTP."""
         said = self.said if self.error is None else make_printable(self.error.message)
         made = HttpFailure.of_status(
-            self.where, self.status, self.reason, said, gone=gone, not_accepted=self.not_accepted
+            self.where, self.status, self.reason, said, gone=self.ends_session, not_accepted=self.not_accepted
         )
         if self.error is not None and isinstance(self.error.data, dict):
             made.data = cast("dict[str, Any]", self.error.data) | made.data  # requiredScopes, for one
@@ -223,10 +224,10 @@ class RefusedRequest(Struct, frozen=True, kw_only=True):
             made.data[RETRY_AFTER] = self.retry_after
         return made
 
-    def reply(self, id: RequestId, *, gone: bool = False) -> bytes:
+    def reply(self, id: RequestId) -> bytes:
         """Make the error reply for the request."""
-        if self.error is None or gone or self.not_accepted or suggest_remedy(self.status):
-            return self.failure(gone=gone).frame(id)
+        if self.error is None or self.ends_session or self.not_accepted or suggest_remedy(self.status):
+            return self.failure().frame(id)
         return error_frame(id, self.error, null_id=False)
 
 
@@ -241,4 +242,5 @@ async def read_refusal(web: Web, response: ClientResponse) -> RefusedRequest:
         error=error_of(body),
         not_accepted=response.status == 503 and NOT_ACCEPTED.decode() in response.headers,
         retry_after=make_printable(response.headers.get("Retry-After", "")),
+        has_session=SESSION in response.request_info.headers,
     )

@@ -35,8 +35,8 @@ from antiphon.protocol.http.sse import Event, EventParser
 from antiphon.transports.http.client import error_replies
 from antiphon.transports.http.client.http_request import Places, Web, read_body
 from antiphon.transports.http.client.message import (
+    SESSION,
     OutgoingMessage,
-    RefusedRequest,
     error_of,
     find_agreed_version,
     fits_no_request,
@@ -49,8 +49,6 @@ from antiphon.wire.envelope import RequestId, error_frame
 
 log = logging.getLogger("antiphon.transports")
 
-# An ``istr`` keeps itself in lower case, in which headers are compared each time they are copied.
-SESSION = istr("Mcp-Session-Id")
 _VERSION = istr("MCP-Protocol-Version")
 _METHOD = istr("Mcp-Method")
 _NAME = istr("Mcp-Name")
@@ -156,15 +154,6 @@ class ClientLine:
         # Text that does not fit into a header is no revision; the session will refuse it.
         if version is not None and encode_value(version) == version:
             self._agreed[_VERSION] = version
-
-    def has_session(self, response: ClientResponse) -> bool:
-        """Tell whether the request of this response named a session."""
-        return SESSION in response.request_info.headers
-
-    async def refusal(self, response: ClientResponse) -> tuple[RefusedRequest, bool]:
-        """Read a response with an error status. The second value tells whether the server has lost the session."""
-        refusal = await read_refusal(self.web, response)
-        return refusal, refusal.ends_session and self.has_session(response)
 
     def lose_session(self) -> None:
         """Note that the server no longer knows the session; ``on_gone`` ends what is open."""
@@ -281,10 +270,10 @@ async def _deliver_message(line: ClientLine, message: OutgoingMessage, data: byt
             async with await line.web.request("POST", line.post_headers(message), data) as response:
                 if response.status < 300:
                     return
-                refusal, gone = await line.refusal(response)
-            if gone:
+                refusal = await read_refusal(line.web, response)
+            if refusal.ends_session:
                 line.lose_session()
-            raise refusal.failure(gone=gone)
+            raise refusal.failure()
         except error_replies.HttpFailure as failure:
             if delay is None or failure.code not in error_replies.PASSING:
                 raise
@@ -362,9 +351,9 @@ class PostCall:
     async def _take(self, response: ClientResponse) -> bool:
         """Deliver the messages of a response; tell whether the reply was among them."""
         if response.status >= 300:
-            refusal, gone = await self._line.refusal(response)
-            await self._line.put(refusal.reply(self._id, gone=gone))
-            if gone:
+            refusal = await read_refusal(self._line.web, response)
+            await self._line.put(refusal.reply(self._id))
+            if refusal.ends_session:
                 self._line.lose_session()
             return True
         self.has_begun = True
@@ -443,8 +432,8 @@ class PostCall:
                 cursor.answered()
                 return response
             async with response:
-                refusal, self._lost = await self._line.refusal(response)
-            named = error_replies.read_wait(refusal.failure().data)
+                refusal = await read_refusal(self._line.web, response)
+            self._lost, named = refusal.ends_session, error_replies.read_wait(refusal.failure().data)
             if response.status < 500 and response.status != error_replies.TOO_MANY:
                 remedy = error_replies.suggest_remedy(response.status)
                 more = f", and gave HTTP {response.status} for the rest of it{remedy}"
