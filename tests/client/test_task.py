@@ -227,6 +227,20 @@ async def test_what_a_person_refuses_and_what_is_too_much_ends_the_task(
             await handle.result()
 
 
+async def test_a_deadline_of_the_answerer_is_its_own() -> None:
+    """Its error is raised as it is, whether the task has a deadline or not."""
+
+    async def late(_params: Any, _origin: Any) -> str:
+        raise TimeoutError("the model is busy")
+
+    async with Client(working(), sampling=late) as client:
+        for timeout in (None, 60):
+            with pytest.raises(TimeoutError, match="the model is busy"):
+                await client.call_tool("write", {"topic": "x"}, timeout=timeout)
+            with pytest.raises(TimeoutError, match="the model is busy"):
+                await (await client.start_task("write", {"topic": "x"})).result(timeout=timeout)
+
+
 async def test_deadlines() -> None:
     """One of the caller's own cancels the task; one for waiting lets it go on."""
     asked = asyncio.Semaphore(0)

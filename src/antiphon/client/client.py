@@ -346,12 +346,9 @@ class Client:
     ) -> CallToolResult:
         handle = self._handle(params, task, confirm=confirm)
         try:
-            async with asyncio.timeout(timeout):
+            async with TimeLeft(timeout).limit("tools/call"):
                 return await handle.shown(progress)
-        except TimeoutError:
-            await handle.cancel()
-            raise CallTimeout(f"tools/call was not answered within {timeout:g} s") from None
-        except asyncio.CancelledError:
+        except (CallTimeout, asyncio.CancelledError):
             # Nobody waits for the result any more.
             with contextlib.suppress(AntiphonError):
                 await handle.cancel()

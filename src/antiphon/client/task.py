@@ -149,12 +149,14 @@ class TaskHandle:
             InvalidParams: the server does not know it (any more).
             RemoteProtocolError: it asked too much, or what no task may ask; it was cancelled.
         """
+        limit = asyncio.timeout(timeout)
         try:
-            async with asyncio.timeout(timeout):
-                async with contextlib.aclosing(self._follow()) as updates:
-                    async for _ in updates:
-                        pass
+            async with limit, contextlib.aclosing(self._follow()) as updates:
+                async for _ in updates:
+                    pass
         except TimeoutError:
+            if not limit.expired():
+                raise
             raise CallTimeout(f"the task did not end within {timeout:g} s") from None
         return await self._outcome()
 
