@@ -238,6 +238,24 @@ async def test_a_server_that_refuses_every_session_is_quoted_when_the_time_is_ov
             await client.read_resource("s://a", timeout=1.0)
 
 
+async def test_a_ping_of_a_client_that_is_closed_meanwhile_ends() -> None:
+    """As any other call does."""
+    asked = asyncio.Event()
+
+    async def answers(request: Any, seen: Any) -> Any:
+        if isinstance(seen.body, dict) and seen.body.get("method") == "ping":
+            asked.set()
+            await asyncio.Event().wait()
+        return await legacy(opening=OPENED)(request, seen)
+
+    async with serving(answers) as site, Client(site.url, revision="2025-11-25") as client:
+        pinging = asyncio.create_task(client.ping())
+        await asked.wait()
+        await client.close()
+        with pytest.raises(ConnectionClosed):
+            await pinging
+
+
 async def test_the_deadline_of_a_call_holds_while_a_new_session_is_opened() -> None:
     """Even where the client itself has none."""
     sessions = 0

@@ -296,6 +296,25 @@ async def test_a_listener_leaves_although_the_server_ends_no_subscription() -> N
         assert asked == ["s://1", "s://2"]
 
 
+def test_a_subscription_on_another_event_loop_is_refused() -> None:
+    """Entering and leaving both end, and say what to do."""
+
+    async def enter(client: Client) -> None:
+        await client.listen(uris=["s://1"]).__aenter__()
+
+    server, _ = subscribing()
+    client = Client(server, revision="2025-11-25")
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(client.connect())
+    listening = client.listen(uris=["s://2"])
+    loop.run_until_complete(listening.__aenter__())
+    with pytest.raises(LocalProtocolError, match="another event loop"):
+        asyncio.run(asyncio.wait_for(enter(client), 10))
+    asyncio.run(asyncio.wait_for(listening.__aexit__(), 10))
+    loop.run_until_complete(client.close())
+    loop.close()
+
+
 async def test_a_client_that_is_closed_meanwhile_cancels_no_listener_that_leaves() -> None:
     """Only its connection ends."""
     server, _ = subscribing()

@@ -278,7 +278,7 @@ class ServerLink:
             return error_replies.has_session_gone(error)
         # If the owner has closed the client, nothing must be opened again. The next step of a call by hand may not be
         # carried out twice.
-        is_by_hand = isinstance(args[0], PendingRound)
+        is_by_hand = bool(args) and isinstance(args[0], PendingRound)
         return self._calls is not None and not is_by_hand and may_repeat(*_get_subject(args), self._settings.tools)
 
     def _revision(self) -> Revision | None:

@@ -22,7 +22,7 @@ from antiphon.client.client_middleware import ClientMiddlewareStack, ClientReque
 from antiphon.client.requests.request_calls import Calls
 from antiphon.engine.reader import await_safely
 from antiphon.errors import AntiphonError, CallTimeout, LocalProtocolError, PeerError
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.events import Notified
 from antiphon.wire import subscriptions
@@ -75,6 +75,8 @@ class ClientNotices:
         """For each followed task, by its id, the events to set when the server says that the task has changed."""
         self._on_log = on_log
         self._listening: list[Listening] = []
+        self.leaving: set[asyncio.Task[None]] = set()
+        """Unsubscribe from resources; the end of the connection ends them."""
 
     def add(self, listening: Listening) -> None:
         """Send changes to a listener from now on."""
@@ -286,8 +288,8 @@ class Listening:
                 raise
 
     def _unsubscribe(self, uris: Sequence[str]) -> asyncio.Task[None]:
-        """Unsubscribe in a task of the connection, so that the server hears of it although the caller is cancelled."""
-        return self._calls.peer.tasks.start(await_safely(self._leave(uris)))
+        """Unsubscribe in a task of its own, so that the server hears of it although the caller is cancelled."""
+        return start_in(self._notices.leaving, await_safely(self._leave(uris)))
 
     async def _leave(self, uris: Sequence[str]) -> None:
         for uri in dict.fromkeys(uris):

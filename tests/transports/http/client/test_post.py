@@ -210,39 +210,30 @@ async def test_a_page_of_html_is_not_repeated():
 
 
 @pytest.mark.parametrize(
-    ("kind", "body"),
-    [
-        ("text/html", "<p>hello"),
-        ("application/json", "[]"),
-        ("application/json", '{"jsonrpc":"2.0","id":8,"result":{}}'),
-        ("application/json", '{"jsonrpc":"2.0","id":7,'),
-        ("application/json", ""),
-    ],
-)
-async def test_an_answer_that_is_no_reply_is_an_error(kind, body):
-    """Another type, somebody else's reply, half a message: the caller is told, and does not wait."""
-
-    async def answers(request, seen):
-        return web.Response(text=body, content_type=kind)
-
-    assert error_in((await one_reply(answers))[0]).code == UNUSABLE
-
-
-@pytest.mark.parametrize(
     ("kind", "body", "shown"),
     [
+        ("text/html", "<p>hello", "no event stream"),
         ("text/plain", "the database is down\nat line 1", "no event stream: the database is down"),
+        ("application/json", "[]", "the request: []"),
+        (
+            "application/json",
+            '{"jsonrpc":"2.0","id":8,"result":{}}',
+            'the request: {"jsonrpc":"2.0","id":8,"result":{}}',
+        ),
+        ("application/json", '{"jsonrpc":"2.0","id":7,', 'the request: {"jsonrpc":"2.0","id":7,'),
         ("application/json", '{"error":"the database is down"}', 'the request: {"error":"the database is down"}'),
-        ("text/html", "<p>the database is down", "no event stream"),
+        ("application/json", "", "the request"),
     ],
 )
-async def test_an_answer_that_is_no_reply_is_shown(kind, body, shown):
-    """Its first line may say what went wrong; a page is for browsers."""
+async def test_an_answer_that_is_no_reply_is_an_error(kind, body, shown):
+    """Another type, somebody else's reply, half a message: the caller is told what, and does not wait."""
 
     async def answers(request, seen):
         return web.Response(text=body, content_type=kind)
 
-    assert error_in((await one_reply(answers))[0]).message.endswith(shown)
+    error = error_in((await one_reply(answers))[0])
+    assert error.code == UNUSABLE
+    assert error.message.endswith(shown)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
