@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, TypeVar, cast
 
 import msgspec
 
-from antiphon.channel import Channel
 from antiphon.errors import ConfigError, MethodNotFound, RemoteProtocolError, ResultInvalid, TooCostly
 from antiphon.json_schema.validator import MismatchError, SchemaValidator
 from antiphon.protocol.http.param_headers import HeaderParam, header_params, param_headers
@@ -71,13 +70,6 @@ async def iterate_pages(
 
 MAX_TOOLS = 10_000
 """Most tools that are remembered."""
-
-
-@runtime_checkable
-class _MirrorsArguments(Protocol):
-    """A channel that has to know which HTTP headers mirror a call's arguments."""
-
-    param_headers: Callable[[str, bytes], Mapping[str, str]] | None
 
 
 class _KnownTool(msgspec.Struct, eq=False):
@@ -180,11 +172,6 @@ class KnownTools:
             ) from None
 
     # --- headers ------------------------------------------------------------------------------------------------
-
-    def attach(self, channel: Channel) -> None:
-        """Connect an HTTP channel, so that it can ask for the headers of each call."""
-        if isinstance(channel, _MirrorsArguments):
-            channel.param_headers = self.headers
 
     def headers(self, name: str, arguments: bytes) -> Mapping[str, str]:
         """Return the headers of a call."""

@@ -363,9 +363,9 @@ class ServerLink:
             inherit_env=wanted.inherit_env,
             oldest=oldest,
             pause=self._standing_still,
+            param_headers=wanted.tools.headers,
             equip=partial(wanted.answers.equip, partial(self._origin, target)),
         )
-        wanted.tools.attach(self._opened.channel)
         channel = wanted.wrap(self._opened.channel) if wanted.wrap is not None else self._opened.channel
         session = ClientSession(wanted.info, wanted.answers.capabilities())
         session.passes_on = wanted.answers.extension is not None

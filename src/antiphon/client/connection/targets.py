@@ -21,7 +21,7 @@ from antiphon.auth.client.oauth import Auth
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError, PeerError
 from antiphon.identity import command_of, launch_of
-from antiphon.transports.http.client.error_replies import Dial, Pause, http_status, is_not_streamable
+from antiphon.transports.http.client.error_replies import Dial, ParamHeaders, Pause, http_status, is_not_streamable
 from antiphon.wire.origin import MEMORY, Equipment, Launch
 
 
@@ -202,15 +202,17 @@ async def open_channel(
     inherit_env: bool = False,
     oldest: bool = False,
     pause: Pause = nullcontext,
+    param_headers: ParamHeaders | None = None,
     equip: Callable[[], Awaitable[Equipment | None]] | None = None,
 ) -> Opened:
     """Open a channel to the server, starting it if it is a command.
 
-    ``oldest``: use HTTP+SSE (2024-11-05). ``pause``: entered while a person signs in. ``equip``: makes what a child
-    process gets beyond its environment.
+    ``oldest``: use HTTP+SSE (2024-11-05). ``pause``: entered while a person signs in. ``param_headers``: returns the
+    headers of a call. ``equip``: makes what a child process gets beyond its environment.
     """
     if isinstance(where, Address):
-        return Opened(await _dial_address(where, oldest=oldest, pause=pause))
+        where = structs.replace(where, trust_env=True, pause=pause, param_headers=param_headers)
+        return Opened(await _dial_address(where, oldest=oldest))
     if isinstance(where, Command):
         from antiphon.transports.stdio.client import StdioClientChannel
 
@@ -230,7 +232,7 @@ async def open_channel(
     return Opened(ours, asyncio.get_running_loop().create_task(_serve_in_memory(where, theirs)))
 
 
-async def _dial_address(where: Address, *, oldest: bool, pause: Pause) -> Channel:
+async def _dial_address(where: Address, *, oldest: bool) -> Channel:
     # Imported here, so that clients of local servers do not load the HTTP library.
     if where.url.startswith(("ws://", "wss://")):
         from antiphon.transports.websocket.client import WebSocketClientChannel as Kind
@@ -238,7 +240,7 @@ async def _dial_address(where: Address, *, oldest: bool, pause: Pause) -> Channe
         from antiphon.transports.sse.client import SseClientChannel as Kind
     else:
         from antiphon.transports.http.client.channel import HttpClientChannel as Kind
-    return await Kind.open(structs.replace(where, trust_env=True, pause=pause))
+    return await Kind.open(where)
 
 
 def speaks_oldest(where: Serves | Command | Address) -> Callable[[PeerError], bool]:

@@ -32,11 +32,10 @@ def modern(id, method="tools/list", **params):
     return ask(id, method, _meta=MODERN, **params)
 
 
-async def one_reply(answers, frame=None, param_headers=None, **options):
+async def one_reply(answers, frame=None, **options):
     """Send one request to a server that answers so, and return the reply."""
     async with serving(answers) as site:
         channel = await HttpClientChannel.open(Dial(url=site.url, **options))
-        channel.param_headers = param_headers
         try:
             channel.send(frame or ask(7))
             (reply,) = await receive(channel)
@@ -430,9 +429,11 @@ async def test_modern_headers_say_what_the_body_says():
     async def answers(request, seen):
         return result(seen.body["id"])
 
+    def compute(tool, arguments):
+        return {"Mcp-Param-X": tool + str(json.loads(arguments)["n"])}
+
     async with serving(answers) as site:
-        channel = await HttpClientChannel.open(Dial(url=site.url))
-        channel.param_headers = lambda tool, arguments: {"Mcp-Param-X": tool + str(json.loads(arguments)["n"])}
+        channel = await HttpClientChannel.open(Dial(url=site.url, param_headers=compute))
         frames = [
             modern(1, "tools/call", name="add", arguments={"n": 5}),
             modern(2, "resources/read", uri="test://ü"),

@@ -47,8 +47,9 @@ class HttpClientChannel(ClosedOnce, Receiving):
     knows the session: then ``closed_error`` is a ``SessionGone``.
     """
 
-    def __init__(self, web: Web, *, max_frame: int) -> None:
-        self._line = post.ClientLine(web, max_frame=max_frame, on_gone=self._session_lost)
+    def __init__(self, web: Web, to: Dial) -> None:
+        self._line = post.ClientLine(web, max_frame=to.max_frame, on_gone=self._session_lost)
+        self._line.param_headers = to.param_headers
         self._inbox = self._line.inbox
         self._calls: dict[RequestId, tuple[post.PostCall, asyncio.Task[None]]] = {}
         self._deliveries = post.Deliveries()
@@ -67,7 +68,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
             target, proxy = await asyncio.to_thread(post.find_surroundings, target, proxy)
         session = new_session(ssl=to.ssl, proxy=proxy, access=to.access)
         try:
-            return cls(Web(target, session, to.headers, access=to.access, pause=to.pause), max_frame=to.max_frame)
+            return cls(Web(target, session, to.headers, access=to.access, pause=to.pause), to)
         except BaseException:
             await session.close()
             raise
@@ -76,15 +77,6 @@ class HttpClientChannel(ClosedOnce, Receiving):
     def session_id(self) -> str | None:
         """The id of the session that the server assigned, if it did (legacy)."""
         return self._line.session_id
-
-    @property
-    def param_headers(self) -> post.ParamHeaders | None:
-        """Returns the ``Mcp-Param-*`` headers of a modern call; may be set at any time."""
-        return self._line.param_headers
-
-    @param_headers.setter
-    def param_headers(self, compute: post.ParamHeaders | None) -> None:
-        self._line.param_headers = compute
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """Send a frame in a request of its own, see ``Channel.send``.

@@ -27,6 +27,10 @@ Pause = Callable[[], AbstractContextManager[None]]
 """Returns a context manager that stops the deadlines of a connection: a person may take minutes to sign in."""
 
 
+ParamHeaders = Callable[[str, bytes], Mapping[str, str]]
+"""``(tool name, arguments as JSON)`` to the ``Mcp-Param-*`` headers of a call; may raise an ``AntiphonError``."""
+
+
 class RequestCredentials(Protocol):
     """The credentials of one request, and of its repetitions."""
 
@@ -84,6 +88,8 @@ class Dial(Struct, frozen=True, kw_only=True):
     """Obtains and sends credentials if the server asks for them."""
     pause: Pause = nullcontext
     """Entered while a person signs in, so that deadlines are stopped."""
+    param_headers: ParamHeaders | None = None
+    """Returns the headers of a modern call."""
 
 
 UNREACHABLE = 1

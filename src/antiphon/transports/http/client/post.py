@@ -61,9 +61,6 @@ _POST: Mapping[str, str] = {
 # 2025-11-25 basic/transports, "Session Management": visible ASCII only. The limit on the length is our own.
 _SESSION_ID = re.compile(r"[\x21-\x7e]{1,1024}")
 
-ParamHeaders = Callable[[str, bytes], Mapping[str, str]]
-"""``(tool name, arguments as JSON)`` to the ``Mcp-Param-*`` headers of a call; may raise an ``AntiphonError``."""
-
 
 class ClientLine:
     """The shared state of one channel. ``on_gone`` is called once, when the server no longer knows the session."""
@@ -71,7 +68,7 @@ class ClientLine:
     def __init__(self, web: Web, *, max_frame: int, on_gone: Callable[[], object]) -> None:
         self.web = web
         self.max_frame = max_frame
-        self.param_headers: ParamHeaders | None = None
+        self.param_headers: error_replies.ParamHeaders | None = None
         self.session_id: str | None = None
         """The id of the session that the server assigned, if it did (legacy)."""
         self.is_gone = False
