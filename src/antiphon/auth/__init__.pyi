@@ -1,9 +1,5 @@
 from antiphon.auth.client.authorization_code import Device as Device, DevicePage as DevicePage
-from antiphon.auth.metadata import (
-    Answer as Answer,
-    ClientIdentity as ClientIdentity,
-    TokenAnswer as TokenAnswer,
-)
+from antiphon.auth.metadata import Answer as Answer, ClientIdentity as ClientIdentity, TokenAnswer as TokenAnswer
 from antiphon.auth.client.file_store import FileLogins as FileLogins
 from antiphon.auth.client.grants import (
     ClientCredentials as ClientCredentials,

@@ -118,11 +118,8 @@ def find_entries(files: Sequence[Path]) -> dict[str, FoundEntry]:
     """Return the servers of some files, or else of those of ``config_paths``; the first of each name counts.
 
     Variables are substituted. Trust is as for ``find_entry``. Of the usual files one that cannot be used costs the
-    others nothing: it is logged.
-
-    Raises:
-        ConfigError: a given file cannot be read, or none of the usual ones that exist.
-        Failed: a given file is not trusted, and nobody can be asked; or none of the usual ones is.
+    others nothing: it is logged. Raises ``ConfigError``: a given file cannot be read, or none of the usual ones that
+    exist. Raises ``Failed``: a given file is not trusted, and nobody can be asked; or none of the usual ones is.
     """
     found: dict[str, FoundEntry] = {}
     errors: list[ConfigError | Failed] = []
@@ -145,12 +142,9 @@ def find_entries(files: Sequence[Path]) -> dict[str, FoundEntry]:
 def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str, FoundEntry]:
     """Return the servers of one file. Variables are substituted; an entry that cannot be used has a ``fault``.
 
-    ``is_named``: the user has named this file, so that it must be trusted only if it wants variables. ``may_ask``:
-    a person at the terminal may be asked to trust it.
-
-    Raises:
-        ConfigError: the file cannot be read.
-        Failed: it is not trusted, and nobody can be asked.
+    ``is_named``: the user has named this file, so that it must be trusted only if it wants variables. ``may_ask``: a
+    person at the terminal may be asked to trust it. Raises ``ConfigError``: the file cannot be read. Raises ``Failed``:
+    it is not trusted, and nobody can be asked.
     """
     data = read_bytes(path)
     belongs_to_project = not is_own(path)
@@ -231,9 +225,7 @@ def ask_for_trust(
     """Have a person trust a file as it is, if nobody has.
 
     ``servers``: what is shown of it. ``option``: the remedy of a command that shows it also where nobody can be asked.
-
-    Raises:
-        Failed: it is not trusted, and nobody can be asked, or the person does not want it.
+    Raises ``Failed``: it is not trusted, and nobody can be asked, or the person does not want it.
     """
     trust = Trust()
     if trust.covers(path, data):
@@ -347,9 +339,8 @@ class WatchedServers:
         only: names of the servers to use; empty for all.
         chosen: names of the servers that a profile chooses; empty for all.
 
-    Raises:
-        ConfigError: a file cannot be read, there are no servers, or there is none of a given name.
-        Failed: a file is not trusted.
+    Raises ``ConfigError``: a file cannot be read, there are no servers, or there is none of a given name. Raises
+    ``Failed``: a file is not trusted.
     """
 
     def __init__(self, files: Sequence[Path], only: Sequence[str], chosen: Sequence[str] = ()) -> None:

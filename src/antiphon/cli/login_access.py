@@ -117,8 +117,7 @@ def _find_server(address: Address, headers: Mapping[str, str] | None = None) -> 
 async def describe_sign_in(address: Address) -> str:
     """Return what a server requires from a client that signs in.
 
-    Raises:
-        Unauthorized: the server does not say it, or its answer cannot be used; the message says why.
+    Raises ``Unauthorized``: the server does not say it, or its answer cannot be used; the message says why.
     """
     server = URL(server_of(address))
     async with open_fetch(server, ssl=address.ssl, proxy=address.proxy) as fetch:

@@ -78,8 +78,7 @@ ClientMiddleware = Callable[[ClientRequest, ClientNext], Awaitable[Any]]
 class ClientMiddlewareStack:
     """The middleware of one client, in the order in which it was given.
 
-    Raises:
-        ConfigError: one of them cannot be called.
+    Raises ``ConfigError``: one of them cannot be called.
     """
 
     def __init__(self, functions: Sequence[ClientMiddleware]) -> None:

@@ -65,10 +65,8 @@ class Watches:
     async def hold_subscription(self, uri: str) -> AsyncGenerator[None]:
         """Subscribe to a resource, and keep the subscription until a client's request for it is served.
 
-        Raises:
-            ResourceNotFound: no server has it.
-            InvalidRequest: too many resources are subscribed to.
-            PeerError: its server refused, or cannot be used.
+        Raises ``ResourceNotFound``: no server has it. Raises ``InvalidRequest``: too many resources are subscribed to.
+        Raises ``PeerError``: its server refused, or cannot be used.
         """
         watch = self._watches.get(uri)
         if watch is None:
@@ -296,8 +294,7 @@ class PrincipalGroup:
     async def owned(self, noun: Noun, name: str) -> ServerItem:
         """Return the server of a tool or prompt, and the server's own name of it.
 
-        Raises:
-            InvalidParams: no known server has it; the message names the servers that were never listed.
+        Raises ``InvalidParams``: no known server has it; the message names the servers that were never listed.
         """
         # First without the way that waits: each call of a tool comes by here.
         owned = self.catalogue.find(noun, name)
@@ -309,8 +306,7 @@ class PrincipalGroup:
     async def reader(self, uri: str) -> str:
         """Return the server that a resource is read from.
 
-        Raises:
-            ResourceNotFound: no server lists it or has a template that matches it.
+        Raises ``ResourceNotFound``: no server lists it or has a template that matches it.
         """
         server = await self._find_in_catalogue(lambda catalogue: catalogue.reader(uri))
         if server is None:
@@ -324,8 +320,7 @@ class PrincipalGroup:
     async def skill_file(self, uri: str) -> tuple[str, str, str]:
         """Return the server of a skill's file, its word in URIs, and its own URI of the file.
 
-        Raises:
-            InvalidParams: no server with skills has this word.
+        Raises ``InvalidParams``: no server with skills has this word.
         """
         found = await self._find_in_catalogue(lambda catalogue: catalogue.find_skill_file(uri))
         if found is None:
@@ -333,11 +328,7 @@ class PrincipalGroup:
         return found
 
     async def template(self, uri_template: str) -> ServerItem:
-        """Return the server of a template.
-
-        Raises:
-            InvalidParams: no server has it.
-        """
+        """Return the server of a template. Raises ``InvalidParams``: no server has it."""
         server = await self._find_in_catalogue(lambda catalogue: catalogue.template(uri_template))
         if server is None:
             why = self.catalogue.refusal(uri_template)

@@ -123,9 +123,7 @@ class HeldSkills:
         """Have the host decide about a skill before its ``SKILL.md`` is read, and before any other file of it once.
 
         Only a host that asks a person calls ``read``, which fetches and verifies the file: the person sees its text.
-
-        Raises:
-            Rejected: it was refused.
+        Raises ``Rejected``: it was refused.
         """
         key = encode_value(entry)
         if uri != entry.uri and key in self._approved:
@@ -332,8 +330,7 @@ class KeptLists:
     def write(self, path: Path, data: bytes) -> None:
         """Write one file atomically, and delete the oldest files beyond the limits.
 
-        Raises:
-            OSError: the disk is full, or the folder cannot be written.
+        Raises ``OSError``: the disk is full, or the folder cannot be written.
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Not durable: a file that a power cut has left empty is dropped when it is read.

@@ -146,8 +146,7 @@ class Clients(Struct, eq=False):
     async def list_roots(self) -> Received:
         """Ask the client whose roots have changed, or the only one.
 
-        Raises:
-            Rejected: there are several clients, and none has reported a change of its roots.
+        Raises ``Rejected``: there are several clients, and none has reported a change of its roots.
         """
         changed = self._changed_roots() if self._changed_roots is not None else None
         connected = list(self._connected)

@@ -129,11 +129,7 @@ class TasksBehind:
         return CreateTaskResult(task_id=self._seal_id(OwnedTask("", id)), result_type=TASK, **self._describe_waiting())
 
     def look_waiting(self, id: str, given: str) -> GetTaskResult:
-        """Return the state of such a task.
-
-        Raises:
-            InvalidParams: it is forgotten.
-        """
+        """Return the state of such a task. Raises ``InvalidParams``: it is forgotten."""
         if (work := self._waiting.get(id)) is None:
             raise errors.InvalidParams("Unknown task: there is none with this id, or its time is over")
         said: dict[str, Any] = self._describe_waiting()

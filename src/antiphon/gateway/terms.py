@@ -109,11 +109,7 @@ class Processes:
         return len(self._places)
 
     async def enter(self, occupant: Occupant) -> ProcessPlace:
-        """Wait for a place.
-
-        Raises:
-            Full: none became free in time.
-        """
+        """Wait for a place. Raises ``Full``: none became free in time."""
         if self._turns.locked():
             waiting = object()
             self._unmet.append(waiting)
@@ -239,11 +235,7 @@ class GatewayTerms(Struct, frozen=True, kw_only=True):
 
 
 def terms_of(host: Host | None, options: RunOptions) -> GatewayTerms:
-    """Read the options.
-
-    Raises:
-        ConfigError: ``max_processes`` is less than 1, or ``starts`` is no such word.
-    """
+    """Read the options. Raises ``ConfigError``: ``max_processes`` is less than 1, or ``starts`` is no such word."""
     starts = options.get("starts", "first-use")
     if starts not in get_args(Start):
         raise ConfigError(f"Gateway(starts=) is one of {', '.join(get_args(Start))}, not {starts!r}")

@@ -150,9 +150,8 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
     def use_for(self, request: ServerRequest) -> AbstractAsyncContextManager[Client]:
         """Use the server for a request of a client; it is started if it is not running.
 
-        Raises:
-            UpstreamUnavailable: it cannot be started, failed a moment ago, ended during the request, or sent an invalid
-                answer.
+        Raises ``UpstreamUnavailable``: it cannot be started, failed a moment ago, ended during the request, or sent an
+        invalid answer.
         """
         return _Use(self, request)
 
@@ -160,8 +159,7 @@ class Upstream(Struct, eq=False, dict=True, weakref=True):
     async def running(self) -> AsyncGenerator[Client]:
         """Use the server for work of the gateway itself; it is started if it is not running.
 
-        Raises:
-            UpstreamUnavailable: it cannot be started, or failed a moment ago.
+        Raises ``UpstreamUnavailable``: it cannot be started, or failed a moment ago.
         """
         self.take()
         try:

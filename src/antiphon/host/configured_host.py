@@ -189,8 +189,7 @@ def queue_in(store: Store, config: Config) -> Queue:
 def make_notices(store: Store, config: Config, environ: Mapping[str, str] = os.environ) -> Notices | None:
     """Make what is configured; ``None`` if nothing is.
 
-    Raises:
-        ConfigError: a variable is not set, packages are missing, or there are two pages.
+    Raises ``ConfigError``: a variable is not set, packages are missing, or there are two pages.
     """
     notify, sign_in = config.notify, config.review.sign_in
     links = PageLinks(store, notify.page if sign_in is None else sign_in.origin, signs_in=sign_in is not None)

@@ -162,11 +162,9 @@ class Host:
     async def __call__(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
         """Answer a sampling request.
 
-        Raises:
-            InvalidParams: the request is not valid; the message names the place.
-            Rejected: refused; ``data.reason`` is user, policy, no-reviewer, expired, changed, limit, budget, secret or
-                no-model.
-            InternalError: the provider or the store failed; the reason is not sent to the server.
+        Raises ``InvalidParams``: the request is not valid; the message names the place. Raises ``Rejected``: refused;
+        ``data.reason`` is user, policy, no-reviewer, expired, changed, limit, budget, secret or no-model. Raises
+        ``InternalError``: the provider or the store failed; the reason is not sent to the server.
         """
         return (await pipeline.complete_sampling(self._desk_for(*origin.identities), params, origin)).result
 

@@ -117,11 +117,7 @@ class Replicas:
 
     @asynccontextmanager
     async def joined(self) -> AsyncGenerator[None]:
-        """Take part in the cluster.
-
-        Raises:
-            ClusterUnavailable: the engine cannot be reached.
-        """
+        """Take part in the cluster. Raises ``ClusterUnavailable``: the engine cannot be reached."""
         await self.cluster.open()
         ends: list[Callable[[], None]] = []
         counting: asyncio.Task[None] | None = None

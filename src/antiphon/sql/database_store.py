@@ -66,9 +66,7 @@ def runner_at(place: str | Path, *, extra: str, durable: bool = False) -> Runner
 
     ``place`` is a path, ``"sqlite:///path"`` or ``"postgresql://user@host/name"``. ``extra`` is the extra to install if
     packages are missing. ``durable``: a power cut does not lose committed data either, which makes a file slower.
-
-    Raises:
-        ConfigError: the address is of another kind, or packages are missing.
+    Raises ``ConfigError``: the address is of another kind, or packages are missing.
     """
     try:
         from antiphon.sql.runner import PostgresRunner, SqliteRunner

@@ -47,10 +47,7 @@ class TableSet(NamedTuple):
         """Create the tables that are missing; return whether there were any.
 
         One process at a time: until the transaction ends, the others wait, since two that create a table at the same
-        time fail.
-
-        Raises:
-            ConfigError: as ``check``; or something else has made some of them.
+        time fail. Raises ``ConfigError``: as ``check``; or something else has made some of them.
         """
         if self.are_made(connection):
             return False
@@ -73,8 +70,7 @@ class TableSet(NamedTuple):
     def are_made(self, connection: sa.Connection) -> bool:
         """Return whether all tables are there, as this release or a newer one makes them.
 
-        Raises:
-            ConfigError: as ``check``.
+        Raises ``ConfigError``: as ``check``.
         """
         inspector = sa.inspect(connection)
         names = set(inspector.get_table_names())
@@ -98,8 +94,7 @@ class TableSet(NamedTuple):
     def check(self, connection: sa.Connection) -> int:
         """Return the revision of the tables, 0 without any, if this release may work with them.
 
-        Raises:
-            ConfigError: a newer release has added what this one must not ignore; says what to do.
+        Raises ``ConfigError``: a newer release has added what this one must not ignore; says what to do.
         """
         found = connection.execute(sa.select(_revisions).where(_revisions.c.tables == self.name)).first()
         if found is None:

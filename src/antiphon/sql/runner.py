@@ -390,10 +390,8 @@ def _make_file(path: Path) -> None:
     """Create the file of a store with its mode, if it is missing; SQLite uses the same mode for the files beside it.
 
     An existing file must not be opened and closed here: closing it drops the locks that this process holds on it
-    through SQLite, and another process would then remove the log we write to (sqlite.org/howtocorrupt.html).
-
-    Raises:
-        ConfigError: there is a folder, a pipe or a device.
+    through SQLite, and another process would then remove the log we write to (sqlite.org/howtocorrupt.html). Raises
+    ``ConfigError``: there is a folder, a pipe or a device.
     """
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; name a file in it, as in {path / 'host.db'}")
@@ -407,8 +405,7 @@ def _make_file(path: Path) -> None:
 def _keep_from_others(path: Path) -> None:
     """Remove all rights to the files of a store from everybody but the owner.
 
-    Raises:
-        ConfigError: the rights cannot be changed.
+    Raises ``ConfigError``: the rights cannot be changed.
     """
     for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         try:

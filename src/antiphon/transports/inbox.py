@@ -71,8 +71,7 @@ class Inbox:
     async def take(self) -> Frames:
         """Wait for frames and return all there are; an empty list at the end. Cancelling it loses nothing.
 
-        Raises:
-            RuntimeError: another task is waiting already.
+        Raises ``RuntimeError``: another task is waiting already.
         """
         if not self._frames and not self.ended:
             if self._waiter is not None:

@@ -310,10 +310,8 @@ async def running_page(
     kept in the store. ``remote`` allows a ``host`` that others can reach: everybody with the address may decide, over
     an unencrypted connection. ``undo``: seconds for which a permission given here can be taken back, by default as
     configured. ``asker`` answers when a person asks from the page; by default the host that ``config`` describes, which
-    is opened in this process on first use. ``servers``: those that are shown with their state and tools.
-
-    Raises:
-        ConfigError: other machines can reach the host and ``remote`` is not set, or the port is in use.
+    is opened in this process on first use. ``servers``: those that are shown with their state and tools. Raises
+    ``ConfigError``: other machines can reach the host and ``remote`` is not set, or the port is in use.
     """
     if not remote and not is_loopback(host, subdomains=False):
         raise ConfigError(f"the page is served on this machine only: {host} can be reached by others")
@@ -436,10 +434,7 @@ def _bind_socket(address: str, port: int) -> socket.socket:
 async def serve_and_open_page(store: Store, *, browse: bool = True, **options: Any) -> AsyncGenerator[RunningPage]:
     """Serve the page within a block; print an address that opens it once, to standard error, and open it in a browser.
 
-    ``options`` as for ``running_page``; ``browse=False`` only prints.
-
-    Raises:
-        ConfigError: as for ``running_page``.
+    ``options`` as for ``running_page``; ``browse=False`` only prints. Raises ``ConfigError``: as for ``running_page``.
     """
     async with running_page(store, **options) as running:
         address = running.address()

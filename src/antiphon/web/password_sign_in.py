@@ -57,8 +57,7 @@ class PasswordSignIn:
     def __init__(self, settings: SignIn, site: Site) -> None:
         """Read the file once, so that what is wrong with it is known before somebody signs in.
 
-        Raises:
-            ConfigError: the file cannot be read, or an entry is not right.
+        Raises ``ConfigError``: the file cannot be read, or an entry is not right.
         """
         assert settings.passwords is not None, "the settings have a provider instead"
         self._settings = settings
@@ -74,9 +73,8 @@ class PasswordSignIn:
     async def check(self, name: str, password: str) -> Person:
         """Return who has this name and this password.
 
-        Raises:
-            InvalidInput: nobody is signed in; says why, and not whether there is such a name.
-            Unauthorized: the person has no role here.
+        Raises ``InvalidInput``: nobody is signed in; says why, and not whether there is such a name. Raises
+        ``Unauthorized``: the person has no role here.
         """
         if self._checking >= MAX_CHECKING:
             raise InvalidInput("signed.busy")
@@ -132,8 +130,7 @@ def _verify(hashed: str, password: str) -> bool:
 def read_people(path: Path) -> dict[str, PersonEntry]:
     """Read the file of people, by the names with which they sign in; nobody else may read it afterwards.
 
-    Raises:
-        ConfigError: it cannot be read, or an entry is not right; the text names it.
+    Raises ``ConfigError``: it cannot be read, or an entry is not right; the text names it.
     """
     with name_errors(f"{path}: cannot be read, or kept from others"):
         keep_from_others(path)

@@ -52,8 +52,7 @@ class ProviderSignIn:
     def __init__(self, settings: SignIn, environ: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> None:
         """Prepare; nothing is fetched before somebody signs in.
 
-        Raises:
-            ConfigError: the environment variable of the secret is not set.
+        Raises ``ConfigError``: the environment variable of the secret is not set.
         """
         secret = None if settings.client_secret is None else environ.get(settings.client_secret)
         if settings.client_secret is not None and not secret:
@@ -79,8 +78,7 @@ class ProviderSignIn:
         Args:
             then: the path to show afterwards; any other address becomes ``/``.
 
-        Raises:
-            Unauthorized: the provider cannot be used now; the text says why.
+        Raises ``Unauthorized``: the provider cannot be used now; the text says why.
         """
         server = await self._find_server()
         body = f"{int(self.clock())}.{token_urlsafe(24)}.{quote(check_path(then), safe='')}"
@@ -98,8 +96,7 @@ class ProviderSignIn:
             query: the query of the address to which the provider has sent it.
             cookie: what ``begin`` returned for it; empty if it has none.
 
-        Raises:
-            Unauthorized: nobody is signed in; the text says why.
+        Raises ``Unauthorized``: nobody is signed in; the text says why.
         """
         then = self._read_cookie(cookie)
         if self._finishing >= MAX_FINISHING:

@@ -122,10 +122,8 @@ def write_line(text: str, stream: TextIO | None = None) -> None:
 def discard_output(stream: TextIO, error: OSError) -> None:
     """Discard all further output of a stream that cannot be written, including what Python flushes at exit.
 
-    A reader that has gone (``| head``) is no error, and nobody reads why standard error cannot be written.
-
-    Raises:
-        Failed: what is lost is data.
+    A reader that has gone (``| head``) is no error, and nobody reads why standard error cannot be written. Raises
+    ``Failed``: what is lost is data.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())

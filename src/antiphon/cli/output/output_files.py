@@ -44,11 +44,7 @@ def part_of(contents: content.ResourceContents) -> OutputPart:
 
 
 def data_of(holder: content.ImageContent | content.AudioContent | content.ResourceContents) -> bytes:
-    """Return the bytes of a block or resource.
-
-    Raises:
-        Failed: its data is not base64.
-    """
+    """Return the bytes of a block or resource. Raises ``Failed``: its data is not base64."""
     try:
         return holder.bytes
     except ValueError as error:

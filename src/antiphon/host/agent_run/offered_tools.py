@@ -99,8 +99,7 @@ def as_sources(tools: ToolSource | Sequence[ToolSource]) -> Sequence[ToolSource]
 async def offer_tools(sources: Sequence[ToolSource]) -> dict[str, OfferedTool]:
     """List the tools for a model by their names for it. Of two tools with one name, the first keeps it.
 
-    Raises:
-        MethodNotFound: none of the servers has tools; one that has none costs the others nothing.
+    Raises ``MethodNotFound``: none of the servers has tools; one that has none costs the others nothing.
     """
     found: list[tuple[ToolSource, Tool]] = []
     lacking: MethodNotFound | None = None

@@ -152,8 +152,7 @@ class RecordedConfirmation:
 async def ask_what_became(host: RunHost, name: str, arguments: Mapping[str, Any]) -> CallToolResult | None:
     """Ask a person about a call that began before the run was interrupted; ``None`` to make it now.
 
-    Raises:
-        Rejected: nobody knows; ``data.reason`` is ``"unknown"``.
+    Raises ``Rejected``: nobody knows; ``data.reason`` is ``"unknown"``.
     """
     shown = encode_value(arguments).decode()[:_MOST_SHOWN]
     question = f"The run was interrupted during this call, so nobody knows whether it ran: {name} {shown}"

@@ -231,9 +231,7 @@ class PendingAsks:
     async def put(self, origin: Origin, seconds: float | None, review: Awaitable[T]) -> T:
         """Wait for a reviewer, for at most some seconds.
 
-        Raises:
-            TimeoutError: it took longer.
-            Blocked: the server was blocked, or the call stopped.
+        Raises ``TimeoutError``: it took longer. Raises ``Blocked``: the server was blocked, or the call stopped.
         """
         limit = asyncio.timeout(seconds)
         try:
@@ -353,8 +351,7 @@ class Case:
     def refuse_late(self) -> None:
         """Refuse if the server has stopped waiting: nobody could use the answer, so no model is paid for it.
 
-        Raises:
-            Rejected: the call is gone.
+        Raises ``Rejected``: the call is gone.
         """
         if self.waited_for is not None and self.waited_for <= 0:
             raise self.refusal("expired")
@@ -395,11 +392,7 @@ class Case:
         return await self.scan_message(mask_to_json(value)) if self.desk.audit.content else None
 
     async def scan_message(self, scan: Awaitable[T]) -> T:
-        """Return the result of examining a message.
-
-        Raises:
-            Rejected: there is too much to examine.
-        """
+        """Return the result of examining a message. Raises ``Rejected``: there is too much to examine."""
         try:
             return await scan
         except TooCostly as error:

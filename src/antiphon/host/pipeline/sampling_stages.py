@@ -60,10 +60,8 @@ async def reserve_model(
 ) -> Reserved:
     """Choose a model and reserve its worst case.
 
-    ``by_hand``: where no model can answer and a person is asked, the person may answer.
-
-    Raises:
-        Rejected: no model can answer, an account has not enough left, or the server is blocked.
+    ``by_hand``: where no model can answer and a person is asked, the person may answer. Raises ``Rejected``: no model
+    can answer, an account has not enough left, or the server is blocked.
     """
     try:
         if granted or not asks:
@@ -84,8 +82,7 @@ async def reserve_model(
 async def list_offered_models(case: Case, params: CreateMessageRequestParams) -> tuple[Offer, ...]:
     """Return the models that may answer within what is left, the one that would be chosen first.
 
-    Raises:
-        Rejected: none may.
+    Raises ``Rejected``: none may.
     """
     try:
         await _choose_model(case, params, look=True)
@@ -103,10 +100,8 @@ async def hold_reservation(case: Case, params: CreateMessageRequestParams, model
     """Make sure that the worst case of this request is reserved; nothing is sent yet.
 
     ``model``: the model a person chose instead. A request that a person made longer may cost more than was reserved.
-
-    Raises:
-        Rejected: an account has not enough left, or the server is blocked.
-        InternalError: this model was not among the choices.
+    Raises ``Rejected``: an account has not enough left, or the server is blocked. Raises ``InternalError``: this model
+    was not among the choices.
     """
     if model is not None and model != case.chosen.model:
         if model not in case.chosen.others:
@@ -126,10 +121,8 @@ async def hold_reservation(case: Case, params: CreateMessageRequestParams, model
 async def save_sending(case: Case, params: CreateMessageRequestParams, sending: Record) -> None:
     """Save that the provider is called now. If another process has released the reservation, it is made again first.
 
-    That happens if this process was suspended for longer than its lease.
-
-    Raises:
-        Rejected: the reservation is gone and an account has not enough left, or the decision does not exist any more.
+    That happens if this process was suspended for longer than its lease. Raises ``Rejected``: the reservation is gone
+    and an account has not enough left, or the decision does not exist any more.
     """
     for _ in range(_RESERVATIONS):
         refused = await case.send(sending)
@@ -180,8 +173,7 @@ async def _hold_alone(
 async def _choose_model(case: Case, params: CreateMessageRequestParams, *, look: bool) -> Costs | None:
     """Run stage 4, and compute the costs if somebody looks at them. Without a choice it is the provider's own model.
 
-    Raises:
-        NoModel: none of the models can answer.
+    Raises ``NoModel``: none of the models can answer.
     """
     choose = case.desk.choose
     if choose is None:
@@ -249,12 +241,9 @@ async def complete_sampling(
     """Answer a sampling request, and return the usage and the model as well; or raise the reason why not.
 
     ``flow`` gets the text while it comes, if nobody reviews the answer: masked, in pieces that are never taken back.
-
-    Raises:
-        InvalidParams: the request is not valid; the message names the place.
-        Rejected: a person, the policy, a limit, the budget or the lack of a person refused; ``data.reason`` is a
-            ``case.Reason``.
-        InternalError: the provider, the reviewer or the store failed; the reason is not sent to the server.
+    Raises ``InvalidParams``: the request is not valid; the message names the place. Raises ``Rejected``: a person, the
+    policy, a limit, the budget or the lack of a person refused; ``data.reason`` is a ``case.Reason``. Raises
+    ``InternalError``: the provider, the reviewer or the store failed; the reason is not sent to the server.
     """
     case = Case(desk, origin, SAMPLING)
     case.flow = flow
@@ -265,9 +254,8 @@ async def complete_sampling(
 async def answer_elicitation(desk: Desk, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
     """Let a person fill in a form or visit an address; decline if the policy denies it or nobody can be asked.
 
-    Raises:
-        InvalidParams: the form cannot be read; the message names the place.
-        InternalError: the reviewer or the store failed; the reason is not sent to the server.
+    Raises ``InvalidParams``: the form cannot be read; the message names the place. Raises ``InternalError``: the
+    reviewer or the store failed; the reason is not sent to the server.
     """
     case = Case(desk, origin, ELICITATION)
     return await stages.conclude_ask(case, _run_elicitation(case, params))
@@ -283,10 +271,8 @@ async def answer_own(
 ) -> OwnAnswer:
     """Answer a request of the person's own. ``flow`` gets the text while it comes, as for ``complete_sampling``.
 
-    Raises:
-        InvalidParams: it is no valid request.
-        Rejected: a limit, the budget or the lack of a model refused it.
-        InternalError: the provider or the store failed; their text stays here.
+    Raises ``InvalidParams``: it is no valid request. Raises ``Rejected``: a limit, the budget or the lack of a model
+    refused it. Raises ``InternalError``: the provider or the store failed; their text stays here.
     """
     case = Case(desk, make_person_origin(), SAMPLING)
     case.is_own, case.flow = True, flow
@@ -296,8 +282,7 @@ async def answer_own(
 async def offers_own(desk: Desk, params: CreateMessageRequestParams) -> tuple[Offer, ...]:
     """Return the models that may answer a request of the person's own, the one that would be chosen first.
 
-    Raises:
-        Rejected: none may.
+    Raises ``Rejected``: none may.
     """
     case = Case(desk, make_person_origin(), SAMPLING)
     if desk.provider.personal:

@@ -110,8 +110,7 @@ async def know_task(case: Case) -> None:
 def admit_ask(case: Case, max_tokens: int = 0) -> Pass:
     """Admit an ask, within the limits.
 
-    Raises:
-        Rejected: a limit is reached, or a person has stopped the call it belongs to.
+    Raises ``Rejected``: a limit is reached, or a person has stopped the call it belongs to.
     """
     gate = case.desk.gate
     if gate.is_stopped(case.origin):
@@ -125,8 +124,7 @@ def admit_ask(case: Case, max_tokens: int = 0) -> Pass:
 async def refuse_blocked(case: Case) -> None:
     """Check whether a person has blocked the server. A reservation checks this itself, see ``Case.hold``.
 
-    Raises:
-        Rejected: it is blocked.
+    Raises ``Rejected``: it is blocked.
     """
     if await case.desk.store.blocks(*case.origin.identities):
         raise case.refusal("policy", "blocked")
@@ -154,8 +152,7 @@ async def without_secrets(case: Case, message: M) -> M:
 async def wait_for_provider(case: Case, completing: Awaitable[T]) -> T:
     """Wait for a provider that was called.
 
-    Raises:
-        InternalError: it failed, or took too long; what that costs is noted as far as it is known.
+    Raises ``InternalError``: it failed, or took too long; what that costs is noted as far as it is known.
     """
     try:
         return await completing
@@ -403,9 +400,8 @@ _WITHHELD = "The call has run, and its result is withheld ({why}). Do not make t
 async def pass_result(desk: Desk, result: R, params: AnyParams, origin: Origin) -> R:
     """Return what a model gets of a result: of a call that was allowed, of a resource or of a prompt.
 
-    Raises:
-        Rejected: what was read is withheld; of a tool's result a sentence says so.
-        InternalError: the reviewer or the store failed; the model gets nothing of the result.
+    Raises ``Rejected``: what was read is withheld; of a tool's result a sentence says so. Raises ``InternalError``: the
+    reviewer or the store failed; the model gets nothing of the result.
     """
     if not desk.policy.results:
         return result

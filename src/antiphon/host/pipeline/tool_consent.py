@@ -160,10 +160,9 @@ _CHOICES: frozenset[review.Choice] = frozenset({"approve", "edit", "answer", "de
 async def confirm_tool(desk: Desk, params: CallToolRequestParams, origin: Origin) -> ChangedCall | None:
     """Return if a tool may be called with these arguments, or what a person wants in their place.
 
-    Raises:
-        InvalidParams: the arguments cannot be read.
-        Rejected: a person, the policy, a limit or the lack of a person refused; ``data.reason`` is a ``case.Reason``.
-        InternalError: the reviewer or the store failed; the reason is not sent to the server.
+    Raises ``InvalidParams``: the arguments cannot be read. Raises ``Rejected``: a person, the policy, a limit or the
+    lack of a person refused; ``data.reason`` is a ``case.Reason``. Raises ``InternalError``: the reviewer or the store
+    failed; the reason is not sent to the server.
     """
     # Each time a caller asks again, its ``_meta`` has another token of progress.
     case, params = Case(desk, origin, TOOL), structs.replace(params, meta=None)
@@ -226,10 +225,7 @@ async def _repeat_call(
 ) -> ChangedCall | None:
     """Return what became of the same call, if a person has decided about it before.
 
-    ``is_taken``: it was decided elsewhere.
-
-    Raises:
-        Rejected: it was decided elsewhere, and has not run.
+    ``is_taken``: it was decided elsewhere. Raises ``Rejected``: it was decided elsewhere, and has not run.
     """
     result = None if pending is None else await repeat_outcome(case, params, pending)
     if result is None and is_taken:
@@ -280,8 +276,7 @@ class _DefinitionPair(msgspec.Struct, frozen=True, kw_only=True):
 async def _compare_definition(case: Case, params: CallToolRequestParams) -> _DefinitionPair:
     """Compare what the server says of the tool with what was allowed.
 
-    Raises:
-        Rejected: a person has blocked the server or switched the tool off, or there is too much to examine.
+    Raises ``Rejected``: a person has blocked the server or switched the tool off, or there is too much to examine.
     """
     standing = await case.desk.store.standing(case.origin.identities, params.name)
     case.desk.allowed.note(case.origin, params.name, standing)
@@ -310,8 +305,7 @@ async def _is_allowed(case: Case, params: CallToolRequestParams, verdict: Verdic
 async def _save_if_standing(case: Case, params: CallToolRequestParams, change: Change) -> str | None:
     """Save what lets a call run. Returns the key of what prevents it.
 
-    Raises:
-        Rejected: somebody has blocked the server or switched the tool off since that was read.
+    Raises ``Rejected``: somebody has blocked the server or switched the tool off since that was read.
     """
     supposed = Supposed(identities=case.origin.identities, tool=params.name)
     prevents = await case.save(structs.replace(change, supposed=supposed))
@@ -428,8 +422,7 @@ def cut_text(data: bytes) -> tuple[str, int]:
 def _check_policy_again(case: Case, item: review.ToolItem, changed: ChangedCall | None, shown: _DefinitionPair) -> None:
     """Let the policy have the last word: about an edited call, and about what has happened while the person thought.
 
-    Raises:
-        Rejected: the policy denies the call that would run, or leaves it to more people than have decided.
+    Raises ``Rejected``: the policy denies the call that would run, or leaves it to more people than have decided.
     """
     if changed is not None and changed.params is None:
         return
@@ -458,9 +451,8 @@ async def _carry_out(case: Case, params: CallToolRequestParams, change: Change) 
 async def _decide_replacement(case: Case, item: review.ToolItem, decision: review.Decision) -> ChangedCall | None:
     """Return what is to happen in place of the call as it was asked for; ``None`` if that was approved.
 
-    Raises:
-        Rejected: what was approved is not what was asked for.
-        InternalError: the decision is none of the choices, or its arguments do not fit.
+    Raises ``Rejected``: what was approved is not what was asked for. Raises ``InternalError``: the decision is none of
+    the choices, or its arguments do not fit.
     """
     if isinstance(decision, review.Answer):
         words = decision.result if isinstance(decision.result, str) else decision.result.text

@@ -81,8 +81,7 @@ class DecisionForm:
     def number(self, name: str, most: float) -> float | None:
         """Return a number above 0 and up to ``most``; ``None`` if nothing was entered.
 
-        Raises:
-            InvalidInput: it is no such number.
+        Raises ``InvalidInput``: it is no such number.
         """
         typed = self(name).strip()
         if not typed:
@@ -315,8 +314,7 @@ def read_fields(
 ) -> Arguments:
     """Return the arguments from edited fields; a value that was not touched stays exactly as it was.
 
-    Raises:
-        ValueError: a value does not fit; the text names its field.
+    Raises ``ValueError``: a value does not fit; the text names its field.
     """
     before = arguments_of(item.params)
     arguments: Arguments = {}
@@ -337,8 +335,7 @@ def read_fields(
 async def edit_call(item: review.ToolItem, arguments: Mapping[str, Any]) -> review.EditCall:
     """Make the decision to call the tool with other arguments.
 
-    Raises:
-        ValueError: they do not fit the tool's schema; the text names the place.
+    Raises ``ValueError``: they do not fit the tool's schema; the text names the place.
     """
     made = CallToolRequestParams.of(item.params.name, arguments)
     params = msgspec.structs.replace(item.params, arguments=made.arguments)
@@ -349,8 +346,7 @@ async def edit_call(item: review.ToolItem, arguments: Mapping[str, Any]) -> revi
 async def check_arguments(item: review.ToolItem, params: CallToolRequestParams) -> None:
     """Check an edited call as its server would check it.
 
-    Raises:
-        ValueError: it is another tool, or its arguments do not fit the tool's schema; the text names the place.
+    Raises ``ValueError``: it is another tool, or its arguments do not fit the tool's schema; the text names the place.
     """
     if msgspec.structs.replace(params, arguments=item.params.arguments) != item.params:
         raise ValueError("only the arguments of a call can be edited")

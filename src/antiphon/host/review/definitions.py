@@ -185,8 +185,7 @@ class Digests:
     async def of(self, identity: str, tool: Tool | None) -> str | None:
         """Return the hash of a definition; ``None`` if there is none.
 
-        Raises:
-            TooCostly: it is too large to be hashed.
+        Raises ``TooCostly``: it is too large to be hashed.
         """
         if tool is None:
             return None

@@ -65,11 +65,7 @@ def _set_keys(key: Key, chosen: Mapping[str, str], letters: bool) -> tuple[str, 
 
 
 def key_for(action: str, surface: Surface) -> Key:
-    """Return the key of an action.
-
-    Raises:
-        KeyError: that surface has no key for it.
-    """
+    """Return the key of an action. Raises ``KeyError``: that surface has no key for it."""
     return {key.action: key for key in keys_on(surface)}[action]
 
 

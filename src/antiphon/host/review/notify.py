@@ -218,8 +218,7 @@ class ServiceNotices:
 async def describe_masked(item: AnyItem, words: summary.Texts) -> str:
     """Return what is asked, with secrets masked: the arguments of a call, or the first words; and what is risky.
 
-    Raises:
-        TooCostly: it is too long to be searched for secrets.
+    Raises ``TooCostly``: it is too long to be searched for secrets.
     """
     params = await mask_to_json(item.params)
     if isinstance(item, ToolItem):
@@ -268,8 +267,7 @@ class Notices:
 async def send_by_apprise(url: str, title: str, body: str) -> None:
     """Send a plain text to a service, in a process of its own that is killed when the caller stops waiting.
 
-    Raises:
-        NotDelivered: Apprise does not know the service, or has not reached it.
+    Raises ``NotDelivered``: Apprise does not know the service, or has not reached it.
     """
     # In a program packed into one file, this would start the program itself again.
     if getattr(sys, "frozen", False) or not sys.executable:

@@ -92,8 +92,7 @@ class DeviceNotices(ServiceNotices):
     async def change_device(self, subscription: str, person: Person | None, text: str) -> None:
         """Keep a browser that takes a first notice; without ``text``, tell it no longer.
 
-        Raises:
-            NotDelivered: its push service does not take the notice, or it sent no subscription; nothing is kept.
+        Raises ``NotDelivered``: its push service does not take the notice, or it sent no subscription; nothing is kept.
         """
         try:
             named = msgspec.json.decode(subscription, type=PushDevice)
@@ -115,8 +114,7 @@ class DeviceNotices(ServiceNotices):
     async def _push(self, device: PushDevice, text: str, path: str) -> None:
         """Send a notice that leads to a path of the page; a device that its push service has forgotten is dropped.
 
-        Raises:
-            NotDelivered: the push service did not take it.
+        Raises ``NotDelivered``: the push service did not take it.
         """
         import pywebpush  # pyright: ignore[reportMissingTypeStubs]
         from py_vapid import VapidException  # pyright: ignore[reportMissingTypeStubs]

@@ -177,11 +177,7 @@ class NotShown(Mismatch):
 
 
 def check(item: AnyItem, decision: review.Decision | ElicitResult) -> None:
-    """Check that a decision is about this item, as it was shown.
-
-    Raises:
-        Mismatch: it is not; the text says why.
-    """
+    """Check that a decision is about this item, as it was shown. Raises ``Mismatch``: it is not; the text says why."""
     if isinstance(decision, review.Deny) and len(decision.reason or "") > review.MAX_REASON:
         raise Mismatch(f"a reason has at most {review.MAX_REASON} characters")
     if isinstance(item, review.ElicitItem) and isinstance(decision, review.Deny):
@@ -247,11 +243,7 @@ _BARRED = msgspec.toml.decode(Path(__file__).with_name("barred.toml").read_bytes
 
 
 def check_decider(by: Decider | None, item: AnyItem, decision: AnyDecision) -> None:
-    """Check that somebody may decide this.
-
-    Raises:
-        NotAllowed: somebody else has to.
-    """
+    """Check that somebody may decide this. Raises ``NotAllowed``: somebody else has to."""
     demands = item.demands if isinstance(item, review.ToolItem) else Demands()
     if not isinstance(by, Person):
         if demands:
@@ -279,8 +271,7 @@ def find_reach(decision: AnyDecision) -> review.Scope | review.Reach:
 def check_undo(by: Decider | None, decided_by: str | None) -> None:
     """Check that somebody may take a decision back: only their own, or as an admin any.
 
-    Raises:
-        NotAllowed: somebody else has to.
+    Raises ``NotAllowed``: somebody else has to.
     """
     if not isinstance(by, Person) or by.has_role("admin"):
         return

@@ -193,8 +193,7 @@ class Texts:
     def __call__(self, key: str, **values: object) -> str:
         """Return a text; ``values`` replace its ``{placeholders}``.
 
-        Raises:
-            KeyError: the catalogue does not have it, or it needs another value.
+        Raises ``KeyError``: the catalogue does not have it, or it needs another value.
         """
         text = self._catalogue[key]
         return text.format_map(values) if values else text

@@ -36,8 +36,7 @@ class RefusedChange(Exception):
 def take_reservation(connection: sa.Connection, hold: Hold, *, host: str, now: float) -> None:
     """Reserve from all accounts, or from none.
 
-    Raises:
-        RefusedChange: an account has not enough left, or the server is blocked (``"block"``).
+    Raises ``RefusedChange``: an account has not enough left, or the server is blocked (``"block"``).
     """
     if list_blocks(connection, hold.identity, *hold.coarser):
         raise RefusedChange("block")
@@ -64,9 +63,8 @@ def take_reservation(connection: sa.Connection, hold: Hold, *, host: str, now: f
 def mark_sent(connection: sa.Connection, id: str) -> None:
     """Record that the provider is now called for a reservation.
 
-    Raises:
-        RefusedChange: it does not exist any more (``"hold"``): another process took this one for dead, and released
-            it.
+    Raises ``RefusedChange``: it does not exist any more (``"hold"``): another process took this one for dead, and
+    released it.
     """
     if _SEND.count(connection, {"hold": id}) != 1:
         raise RefusedChange("hold")

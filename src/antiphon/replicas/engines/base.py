@@ -276,8 +276,7 @@ def check_size(*values: object) -> None:
 def check_revision(found: int, oldest: int) -> None:
     """Return if this release may work with what a newer one keeps in an engine.
 
-    Raises:
-        ConfigError: this release is too old; says what to do.
+    Raises ``ConfigError``: this release is too old; says what to do.
     """
     if oldest > REVISION:
         raise ConfigError(

@@ -76,8 +76,7 @@ class MovingResponse:
     async def pass_on(self, relays: Relays, home: str) -> None:
         """Let it come from a replica; it is not done then if it was cut, and can go on elsewhere.
 
-        Raises:
-            ClusterUnavailable: the replica cannot be reached.
+        Raises ``ClusterUnavailable``: the replica cannot be reached.
         """
         if self._cut is not None and not self._cut.kind and home == self._home:
             # It is alive, and may have begun to serve the request, which would then be served twice.
@@ -109,8 +108,7 @@ class MovingResponse:
     async def comes_from(self, relays: Relays, holder: str) -> bool:
         """Let it come from one replica and no other; return ``False`` if that has stopped before it sent anything.
 
-        Raises:
-            ClusterUnavailable: the replica cannot be reached.
+        Raises ``ClusterUnavailable``: the replica cannot be reached.
         """
         asked = self._derive_request("POST", list(self.http.headers.items()), self._send_unless)
         self._cut = await relays.pass_on(holder, asked, self._body)

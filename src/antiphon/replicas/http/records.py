@@ -100,8 +100,7 @@ class SessionRecords:
     async def find(self, id: bytes) -> tuple[SessionRecord, bytes] | None:
         """Return the record of a session, and as it is stored.
 
-        Raises:
-            ClusterUnavailable: the engine cannot be reached.
+        Raises ``ClusterUnavailable``: the engine cannot be reached.
         """
         key = self._key(id)
         stored = await self._cluster.get(key)
@@ -116,8 +115,7 @@ class SessionRecords:
     async def enter(self, session: LegacySession) -> None:
         """Store the record of a session that was opened here.
 
-        Raises:
-            ClusterUnavailable: the engine cannot be reached.
+        Raises ``ClusterUnavailable``: the engine cannot be reached.
         """
         sealed = self._seal_data(session)
         await self._cluster.put(self._key(session.id), sealed, self._ttl)
@@ -126,8 +124,7 @@ class SessionRecords:
     async def keep(self, session: LegacySession) -> bool:
         """Store what has changed of a session that lives here, and that it is used; tell whether it still lives here.
 
-        Raises:
-            ClusterUnavailable: the engine cannot be reached.
+        Raises ``ClusterUnavailable``: the engine cannot be reached.
         """
         key = self._key(session.id)
         for _ in range(_TRIES):
@@ -151,8 +148,7 @@ class SessionRecords:
     async def take_over(self, id: bytes, record: SessionRecord, stored: bytes) -> SessionRecord | None:
         """Make this replica the home of a session, unless another has; return the new record.
 
-        Raises:
-            ClusterUnavailable: the engine cannot be reached.
+        Raises ``ClusterUnavailable``: the engine cannot be reached.
         """
         taken = structs.replace(record, home=self._cluster.replica, moved=record.moved + 1)
         key = self._key(id)
@@ -165,8 +161,7 @@ class SessionRecords:
     async def release(self, session: LegacySession) -> None:
         """Note that a session goes on at whichever replica its next request reaches.
 
-        Raises:
-            ClusterUnavailable: the engine cannot be reached.
+        Raises ``ClusterUnavailable``: the engine cannot be reached.
         """
         before = self._stored.get(session.id, b"")
         await self._cluster.replace(
@@ -253,11 +248,7 @@ class SharedEvents:
             self._storing = asyncio.get_running_loop().create_task(self._store_late())
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
-        """See ``EventStore.after``.
-
-        Raises:
-            ClusterUnavailable: the engine cannot be reached.
-        """
+        """See ``EventStore.after``. Raises ``ClusterUnavailable``: the engine cannot be reached."""
         found = dict(await self._common.cluster.after(stream, number))
         found.update((each, data) for (name, each), data in self._late.items() if name == stream and each > number)
         events: list[tuple[int, bytes]] = []

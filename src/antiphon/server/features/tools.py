@@ -44,8 +44,7 @@ call needs no confirmation. It may be async."""
 class Confirmation:
     """The question about each call of one tool.
 
-    Raises:
-        ConfigError: the question names an argument that the tool does not have.
+    Raises ``ConfigError``: the question names an argument that the tool does not have.
     """
 
     def __init__(self, question: Confirm, parameters: Mapping[str, Any], place: str) -> None:
@@ -68,11 +67,7 @@ class Confirmation:
         self._usual = {name: parameters[name] for name in named}
 
     async def ask(self, values: Mapping[str, Any], context: Any) -> None:
-        """Ask the user of a call.
-
-        Raises:
-            ToolError: the user did not confirm it, or cannot be asked.
-        """
+        """Ask the user of a call. Raises ``ToolError``: the user did not confirm it, or cannot be asked."""
         if (question := await self._write_question(values)) is None:
             return
         try:

@@ -252,9 +252,8 @@ _VARIABLE = r"([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*)(?:(\*)|:([1-9][0-9]{0,3}))?"
 class UriTemplate:
     """A parsed template: ``{var} {+var} {#var} {.var} {/var} {;var} {?var} {&var}``, with ``*`` and ``:n``.
 
-    Raises:
-        ConfigError: the template is malformed, names a variable twice, or has two adjacent variables with no delimiter
-            between them; the message names the template and the place.
+    Raises ``ConfigError``: the template is malformed, names a variable twice, or has two adjacent variables with no
+    delimiter between them; the message names the template and the place.
     """
 
     __slots__ = ("_parts", "_pieces", "lists", "template", "variables")

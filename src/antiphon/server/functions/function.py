@@ -295,10 +295,8 @@ def inject_dependencies(
 ) -> tuple[Callable[..., Awaitable[Any]], str | None, list[Callable[..., Any]]]:
     """Return a function that provides the dependencies of another one around each call of it.
 
-    Also the name of its argument that takes the context, if any takes it, and the functions of the dependencies.
-
-    Raises:
-        ConfigError: a dependency has a parameter that nothing fills in, or needs itself.
+    Also the name of its argument that takes the context, if any takes it, and the functions of the dependencies. Raises
+    ``ConfigError``: a dependency has a parameter that nothing fills in, or needs itself.
     """
     steps: dict[Any, _Step] = {}
     _add_step(steps, None, function, signature, inline)

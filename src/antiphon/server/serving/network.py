@@ -220,10 +220,8 @@ class ServerApp:
 def server_app(service: Service, transport: str, options: HttpOptions, *, watches: bool = True) -> ServerApp:
     """Make the ASGI callable of a server: ``"http"`` (Streamable HTTP, both eras), ``"sse"`` or ``"websocket"``.
 
-    ``watches``: whether it finds out by itself that the server around it stops.
-
-    Raises:
-        ConfigError: there is no such transport, or it has no such option; or a list of names is one text.
+    ``watches``: whether it finds out by itself that the server around it stops. Raises ``ConfigError``: there is no
+    such transport, or it has no such option; or a list of names is one text.
     """
     endpoint, auth = _make_endpoint(service, transport, options)
     app = ServerApp(service, endpoint, auth, watches=watches)
@@ -395,9 +393,8 @@ async def serve_with_workers(
 ) -> None:
     """Serve on an address with several processes until told to stop by a signal: as the parent, or as a worker.
 
-    Raises:
-        ConfigError: see ``network_server``; or the server cannot have workers, and the message says why.
-        AntiphonError: no worker could be started.
+    Raises ``ConfigError``: see ``network_server``; or the server cannot have workers, and the message says why. Raises
+    ``AntiphonError``: no worker could be started.
     """
     ends = take_inherited_ends()
     if ends is not None:
@@ -439,8 +436,7 @@ def _check_workers(service: Service, transport: str) -> None:
 def open_sockets(host: str, port: int) -> Sequence[socket.socket]:
     """Listen on all addresses of a name, with an error that has a remedy: uvicorn logs a number and exits.
 
-    Raises:
-        ConfigError: the port is in use, may not be used, or the address is none of this machine.
+    Raises ``ConfigError``: the port is in use, may not be used, or the address is none of this machine.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -475,10 +471,9 @@ _UNUSABLE = {
 def network_server(service: Service, transport: str, host: str, port: int, options: ServeOptions) -> GracefulServer:
     """Make the network server for an address; its ``serve()`` runs it.
 
-    Raises:
-        ConfigError: there is no such transport or port; the files for TLS are missing or wrong; or it serves on every
-            address of the machine without ``allowed_hosts``, so that any web page could reach it through its visitor's
-            browser (DNS rebinding).
+    Raises ``ConfigError``: there is no such transport or port; the files for TLS are missing or wrong; or it serves on
+    every address of the machine without ``allowed_hosts``, so that any web page could reach it through its visitor's
+    browser (DNS rebinding).
     """
     if port not in range(65_536):
         raise ConfigError(f"port= is a number from 0 to 65535, not {port!r}")

@@ -223,8 +223,7 @@ class Parent:
     async def run(self) -> None:
         """Serve until a signal says to stop.
 
-        Raises:
-            AntiphonError: no worker could be started; each has printed why.
+        Raises ``AntiphonError``: no worker could be started; each has printed why.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

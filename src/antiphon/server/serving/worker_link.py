@@ -195,8 +195,7 @@ class Ends(Struct, frozen=True):
 def take_inherited_ends() -> Ends | None:
     """Return the ends that this process has inherited; ``None`` if it is no worker. Its child processes inherit none.
 
-    Raises:
-        ConfigError: the variable is set, but its descriptors are not open.
+    Raises ``ConfigError``: the variable is set, but its descriptors are not open.
     """
     said = os.environ.pop(VARIABLE, None)
     if said is None:

@@ -47,11 +47,9 @@ class SseClientChannel(ClosedOnce, Receiving):
     async def open(cls, to: Dial) -> SseClientChannel:
         """Open the stream and wait for the address to post to.
 
-        Raises:
-            ConfigError: the address or a header cannot be used.
-            ConnectionClosed: there is no such stream; the message says what the server sent instead.
-            PeerError: the server let nobody in (401, 403), as for a request.
-            RemoteProtocolError: the stream names an address that cannot be used.
+        Raises ``ConfigError``: the address or a header cannot be used. Raises ``ConnectionClosed``: there is no such
+        stream; the message says what the server sent instead. Raises ``PeerError``: the server let nobody in (401,
+        403), as for a request. Raises ``RemoteProtocolError``: the stream names an address that cannot be used.
         """
         target, proxy, sent = http_request.check_url(to.url), to.proxy, http_request.check_headers(to.headers or {})
         if to.trust_env:

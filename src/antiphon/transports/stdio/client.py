@@ -44,10 +44,8 @@ children."""
 class Child:
     """A running process. Its ``on_exit`` is called once, in the loop, when it has ended and has been reaped.
 
-    Other processes of its group are then terminated, and killed after ``grace`` seconds.
-
-    Raises:
-        ConfigError: it cannot be started; the message names the command.
+    Other processes of its group are then terminated, and killed after ``grace`` seconds. Raises ``ConfigError``: it
+    cannot be started; the message names the command.
     """
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: str | Path | None, grace: float) -> None:
@@ -423,8 +421,7 @@ class StdioClientChannel(ClosedOnce, Receiving):
             equipment: changes its environment, and is told of its start and end.
             name: what errors call it; by default the Python file it runs, or its program.
 
-        Raises:
-            ConfigError: it cannot be started; the message names the program.
+        Raises ``ConfigError``: it cannot be started; the message names the program.
         """
         variables: Mapping[str, str] = child_environment(env, inherit=inherit_env)
         try:

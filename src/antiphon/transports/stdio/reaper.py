@@ -173,8 +173,7 @@ class Guardian:
 def find_left_behind(mark: str) -> list[int]:
     """Return the processes that carry the mark of a child, where the system tells; reads each environment there is.
 
-    Raises:
-        ValueError: it is no mark of a child.
+    Raises ``ValueError``: it is no mark of a child.
     """
     if not _CHILD_MARK.fullmatch(mark):
         raise ValueError(f"{mark!r} is no mark of a child")
@@ -230,11 +229,7 @@ class Started:
         os.kill(self.pid, signal.SIGTERM)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end.
-
-        Raises:
-            subprocess.TimeoutExpired: it still runs.
-        """
+        """Wait for its end. Raises ``subprocess.TimeoutExpired``: it still runs."""
         until = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
             left = None if until is None else until - time.monotonic()
@@ -280,8 +275,7 @@ class Reaper:
     ) -> Started | None:
         """Start a child that leads a session of its own; ``None`` if it has to be started without the reaper.
 
-        Raises:
-            OSError: it cannot be started.
+        Raises ``OSError``: it cannot be started.
         """
         if self._socket is None:
             return None

@@ -53,11 +53,8 @@ class StdioServerChannel(ClosedOnce, Receiving):
         """Take over standard input and output, until ``close`` restores them.
 
         Meanwhile anything that is printed goes to stderr, and standard input reads as empty. ``parent_check``: seconds
-        between two checks whether the parent process lives.
-
-        Raises:
-            LocalProtocolError: another channel has taken them.
-            ConfigError: one of them is closed.
+        between two checks whether the parent process lives. Raises ``LocalProtocolError``: another channel has taken
+        them. Raises ``ConfigError``: one of them is closed.
         """
         channel = cls(StandardStreams(), max_frame, parent_check)
         try:
@@ -115,9 +112,7 @@ class StdioServerChannel(ClosedOnce, Receiving):
 class StandardStreams:
     """Takes standard input and output for one user at a time, until ``restore``.
 
-    Raises:
-        LocalProtocolError: they are taken already.
-        ConfigError: one of them is closed.
+    Raises ``LocalProtocolError``: they are taken already. Raises ``ConfigError``: one of them is closed.
     """
 
     _taken: ClassVar[bool] = False

@@ -49,10 +49,9 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
     async def open(cls, to: error_replies.Dial) -> WebSocketClientChannel:
         """Connect to a WebSocket server (ws or wss).
 
-        Raises:
-            ConfigError: the address or a header cannot be used.
-            ConnectionClosed: the server cannot be reached, or does not speak WebSocket there.
-            PeerError: the server wants a login or more scopes (401, 403), as for a request.
+        Raises ``ConfigError``: the address or a header cannot be used. Raises ``ConnectionClosed``: the server cannot
+        be reached, or does not speak WebSocket there. Raises ``PeerError``: the server wants a login or more scopes
+        (401, 403), as for a request.
         """
         target = http_request.check_url(to.url, ("ws", "wss"))
         sent = http_request.check_headers(to.headers or {})

@@ -251,8 +251,7 @@ async def export_records(
 async def send_records(store: Store, collector: str, position: ExportPosition, *, follow: bool) -> None:
     """Send the records behind a position to a collector of OpenTelemetry, and with ``follow`` those that come.
 
-    Raises:
-        Failed: the collector does not take them; with ``follow`` it is asked again instead.
+    Raises ``Failed``: the collector does not take them; with ``follow`` it is asked again instead.
     """
     if not collector.startswith(("https://", "http://")):
         raise ConfigError("--collector is a URL: http://127.0.0.1:4318")

@@ -182,11 +182,8 @@ async def agree_in_person(questions: Sequence[Question], ids: Sequence[str], ver
     """Show what would be allowed, and ask for each question whether it may be; ``verb`` names the action.
 
     No confirmation is needed for a question whose id was typed together with the hash of its content, which a list in a
-    pipe and ``show`` print.
-
-    Raises:
-        ConfigError: there is no terminal to show it at.
-        Failed: the person does not agree.
+    pipe and ``show`` print. Raises ``ConfigError``: there is no terminal to show it at. Raises ``Failed``: the person
+    does not agree.
     """
     for question in questions:
         if not queue_list.is_named_as_listed(question, ids):
@@ -261,11 +258,9 @@ async def fill_in_person(question: Question) -> Answer | ElicitResult:
 async def edit_request(question: Question, item: ReviewItem, *, yes: bool, model: str | None = None) -> Edit:
     """Let the person edit a request, and return the decision to send the result.
 
-    ``yes``: send it without asking again. ``model``: another one of those that may answer.
-
-    Raises:
-        ConfigError: there is no editor, or nobody to ask whether it may be sent.
-        Failed: nothing was changed, or the person gave up.
+    ``yes``: send it without asking again. ``model``: another one of those that may answer. Raises ``ConfigError``:
+    there is no editor, or nobody to ask whether it may be sent. Raises ``Failed``: nothing was changed, or the person
+    gave up.
     """
     editor, terminal = find_editor(), find_terminal()
     if editor is None:

@@ -60,8 +60,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
     async def open(cls, to: Dial) -> HttpClientChannel:
         """Make a channel to an MCP endpoint, http or https. Nothing is sent yet.
 
-        Raises:
-            ConfigError: the address or a header cannot be used.
+        Raises ``ConfigError``: the address or a header cannot be used.
         """
         target, proxy = check_url(to.url), to.proxy
         if to.trust_env:

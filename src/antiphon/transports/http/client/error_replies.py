@@ -41,8 +41,7 @@ class RequestCredentials(Protocol):
     async def refused(self, status: int, headers: Mapping[str, str], lines: Sequence[str], *, ask: bool) -> bool:
         """Handle a refusal: renew the token or sign in. Return whether to send the request again.
 
-        Raises:
-            Unauthorized: nothing helps; the message says why.
+        Raises ``Unauthorized``: nothing helps; the message says why.
         """
         ...
 

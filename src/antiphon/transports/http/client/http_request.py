@@ -75,8 +75,7 @@ _BAD_VALUE = re.compile(r"[\r\n\0]")
 def check_url(url: str, schemes: tuple[str, ...] = ("http", "https"), what: str = "a server") -> URL:
     """Parse the address of a server, or of ``what`` else.
 
-    Raises:
-        ConfigError: it is no address; the message never shows its credentials.
+    Raises ``ConfigError``: it is no address; the message never shows its credentials.
     """
     try:
         read = URL(url)
@@ -91,8 +90,7 @@ def check_url(url: str, schemes: tuple[str, ...] = ("http", "https"), what: str 
 def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Copy the headers a user wants to send.
 
-    Raises:
-        ConfigError: a header cannot be sent; its value is not shown.
+    Raises ``ConfigError``: a header cannot be sent; its value is not shown.
     """
     for name, value in headers.items():
         if not isinstance(cast("object", value), str) or not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
@@ -154,8 +152,7 @@ class Web:
         access: obtains and sends credentials if the server asks for them.
         pause: entered while a person signs in, so that deadlines are stopped.
 
-    Raises:
-        ConfigError: a header cannot be sent.
+    Raises ``ConfigError``: a header cannot be sent.
     """
 
     def __init__(
@@ -194,11 +191,9 @@ class Web:
     ) -> CoroutineType[Any, Any, aiohttp.ClientResponse]:
         """Make a request and return the response when its head has arrived; the caller releases it. Await it at once.
 
-        ``ask``: a person may be asked to sign in if that is what it takes.
-
-        Raises:
-            HttpFailure: there is no response (``UNREACHABLE``, ``BROKEN``), a redirect to another origin
-                (``UNUSABLE``), or the server refused our credentials and more is known than the status.
+        ``ask``: a person may be asked to sign in if that is what it takes. Raises ``HttpFailure``: there is no response
+        (``UNREACHABLE``, ``BROKEN``), a redirect to another origin (``UNUSABLE``), or the server refused our
+        credentials and more is known than the status.
         """
         if self._access is None:
             return self._follow_redirects(method, headers, data)
@@ -313,8 +308,7 @@ class Web:
 async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
     """Read a body of at most ``limit`` bytes.
 
-    Raises:
-        HttpFailure: it is larger (``UNUSABLE``), or ends too early (``BROKEN``).
+    Raises ``HttpFailure``: it is larger (``UNUSABLE``), or ends too early (``BROKEN``).
     """
     content = response.content
     chunks: list[bytes] = []

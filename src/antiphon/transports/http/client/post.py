@@ -98,8 +98,7 @@ class ClientLine:
     def post_headers(self, message: OutgoingMessage) -> dict[str, str]:
         """Return the headers with which a message is posted.
 
-        Raises:
-            HttpFailure: an argument of the call cannot be put into a header.
+        Raises ``HttpFailure``: an argument of the call cannot be put into a header.
         """
         if message.method == "initialize":
             # "... by sending a new InitializeRequest without a session ID attached".
@@ -132,8 +131,7 @@ class ClientLine:
     def joined(self, response: ClientResponse) -> None:
         """Note the session that the response to ``initialize`` assigns, if it does.
 
-        Raises:
-            HttpFailure: the session id is malformed.
+        Raises ``HttpFailure``: the session id is malformed.
         """
         id = response.headers.get(SESSION)
         if not id:
@@ -162,10 +160,8 @@ class ClientLine:
 def find_surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]:
     """Return the address with its credentials from ``.netrc``, and the proxy to use. Reads files.
 
-    Credentials in ``target``, and ``proxy``, take precedence.
-
-    Raises:
-        ConfigError: a proxy variable holds no address.
+    Credentials in ``target``, and ``proxy``, take precedence. Raises ``ConfigError``: a proxy variable holds no
+    address.
     """
     secrets = _read_netrc()
     if proxy is None and (found := find_proxy(target)) is not None:
@@ -504,8 +500,7 @@ class Cursor:
 async def read_events(response: ClientResponse, cursor: Cursor, max_frame: int) -> AsyncGenerator[Event]:
     """Yield the events of a response that carry a message, until it ends for whatever reason.
 
-    Raises:
-        HttpFailure: an event is too large.
+    Raises ``HttpFailure``: an event is too large.
     """
     parser = EventParser(max_frame + _OVERHEAD)
     try:

@@ -151,10 +151,8 @@ def server_context(cert: str | Path, key: str | Path | None = None, password: st
     """Make the TLS context of a server: TLS 1.2 or newer, HTTP/1.1.
 
     ``cert``: a PEM file with the server's certificate first, then its chain. ``key``: a PEM file; by default the key is
-    in ``cert``. ``password``: of an encrypted key; nobody is asked for it at the terminal.
-
-    Raises:
-        ConfigError: a file is missing or cannot be read, or key and certificate do not belong together.
+    in ``cert``. ``password``: of an encrypted key; nobody is asked for it at the terminal. Raises ``ConfigError``: a
+    file is missing or cannot be read, or key and certificate do not belong together.
     """
     for each in (cert, key):
         if each is not None and not Path(each).is_file():

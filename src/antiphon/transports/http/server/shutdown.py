@@ -94,8 +94,7 @@ class GracefulServer(uvicorn.Server):
     async def take(self, connection: socket.socket, request: bytes = b"") -> None:
         """Serve a connection that somebody else has accepted, and a request that was read from it.
 
-        Raises:
-            OSError: it has ended already, or its TLS handshake failed.
+        Raises ``OSError``: it has ended already, or its TLS handshake failed.
         """
         connection.setblocking(False)
         loop, config = asyncio.get_running_loop(), self.config
