@@ -1,4 +1,4 @@
-"""The tables of docs/topics/limits.md say what the code says."""
+"""The tables of docs/topics/limits.md and limits-of-the-host.md say what the code says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-PAGE = Path(__file__).parent.parent / "docs" / "topics" / "limits.md"
+TOPICS = Path(__file__).parent.parent / "docs" / "topics"
+PAGES = "".join((TOPICS / name).read_text(encoding="utf-8") for name in ("limits.md", "limits-of-the-host.md"))
 ROW = re.compile(r"^\| (?P<what>[^|]+) \| (?P<value>[\d,.]+)(?: (?P<unit>\w+))? \| `(?P<place>[^`]+)` \|", re.MULTILINE)
 UNITS = {"KiB": 1024, "MiB": 1024**2, "min": 60, "s": 1, "ms": 1, "characters": 1, "threads": 1, None: 1}
 
@@ -26,7 +27,7 @@ class Bound(NamedTuple):
 
 def bounds() -> list[Bound]:
     """Read the tables."""
-    rows = ROW.finditer(PAGE.read_text(encoding="utf-8"))
+    rows = ROW.finditer(PAGES)
     return [Bound(float(row["value"].replace(",", "")) * UNITS[row["unit"]], row["place"]) for row in rows]
 
 
@@ -64,7 +65,7 @@ def test_a_limit_is_what_the_page_says(bound: Bound):
 
 def test_every_row_has_a_place():
     """No line of a table escapes the comparison."""
-    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    lines = [line for line in PAGES.splitlines() if line.startswith("| ")]
     headings = sum(line.startswith("| bound |") for line in lines)
     assert len(bounds()) == len(lines) - headings
 
